@@ -1,0 +1,137 @@
+# kpack: one makefile, nothing recursive; everything it makes goes under out/.
+#
+#   make images   install what is missing, build the tool and the libraries, pack both images
+#   make test     everything that needs no GPU
+#   make          the tool and the libraries alone
+#
+# V=1 shows commands; SAN=1 builds with ASan + UBSan into out/san/.
+
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := all
+
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-6s %s\n' '$1' '$2')
+B := out$(if $(SAN),/san)
+
+CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+PKG_CONFIG ?= pkg-config
+WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes -Wstrict-prototypes -Wvla -Werror
+SANITIZE := $(if $(SAN),-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+OPTIMIZE := $(if $(SAN),-O1 -g,-O2 -g)
+# Dependencies are looked up when a recipe runs, so that set-up may install them first.
+DEPS := lua5.4 libzstd jansson libb2
+dep_cflags = $(shell $(PKG_CONFIG) --cflags $(DEPS))
+# All but glibc static, so that one binary runs on other distributions.
+dep_libs = -Wl,-Bstatic $(shell $(PKG_CONFIG) --libs --static $(DEPS) | sed 's/-l\(m\|dl\|pthread\)\b//g;s/-pthread//g') -Wl,-Bdynamic -lm -ldl -lpthread
+CFLAGS ?=
+ALL_CFLAGS = -std=c11 -D_GNU_SOURCE $(OPTIMIZE) $(WARNINGS) $(SANITIZE) -Isrc $(CFLAGS)
+
+VERSION := 0.1.0
+
+# ---- Sources ------------------------------------------------------------------------------------
+
+tool_dirs := base target compile cache image cli
+tool_src := $(foreach d,$(tool_dirs),$(wildcard src/$d/*.c))
+runtime_src := $(wildcard src/runtime/*.c)
+ops_src := $(wildcard src/ops/*.c)
+lua_files := $(sort $(notdir $(wildcard lua/*.lua)))
+header_files := $(sort $(notdir $(wildcard src/compile/headers/*)))
+
+obj = $(patsubst %.c,$B/obj/%.o,$1)
+pic = $(patsubst %.c,$B/pic/%.o,$1)
+gen_obj := $B/obj/gen/embed_lua.o $B/obj/gen/embed_headers.o
+# All of the tool but main(): what unit tests link.
+core_obj := $(call obj,$(filter-out src/cli/main.c,$(tool_src)) $(runtime_src)) $(gen_obj)
+
+.PHONY: all images test gpu-bundle clean setup
+all: $B/bin/kpack libs
+libs: $B/lib/libkpk.a $B/lib/libkpk.so $B/lib/libkpk_ops.so
+.PHONY: libs
+
+# ---- Compiling ----------------------------------------------------------------------------------
+
+setup_stamp := out/setup.stamp
+setup: $(setup_stamp)
+$(setup_stamp): .ci/setup
+	$(Q).ci/setup
+	@mkdir -p $(@D) && touch $@
+
+$B/obj/%.o: %.c Makefile | $(setup_stamp)
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(dep_cflags) -DKPACK_VERSION='"$(VERSION)"' -MMD -MP -c -o $@ $<
+
+$B/pic/%.o: %.c Makefile | $(setup_stamp)
+	$(call say,CC,$< (pic))
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
+
+$B/gen/embed_lua.c: src/base/embed.sh $(addprefix lua/,$(lua_files)) Makefile
+	@mkdir -p $(@D)
+	$(Q)src/base/embed.sh embed_lua lua $(lua_files) > $@
+
+$B/gen/embed_headers.c: src/base/embed.sh $(addprefix src/compile/headers/,$(header_files)) Makefile
+	@mkdir -p $(@D)
+	$(Q)src/base/embed.sh embed_headers src/compile/headers $(header_files) > $@
+
+$B/obj/gen/%.o: $B/gen/%.c
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+# The worker child replaces fopen and its kin for NVRTC, so the executable exports its symbols.
+$B/bin/kpack: $(core_obj) $B/obj/src/cli/main.o
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(SANITIZE) -rdynamic -o $@ $^ $(dep_libs)
+
+$B/lib/libkpk.a: $(call pic,$(runtime_src))
+	$(call say,AR,$@)
+	@mkdir -p $(@D)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$B/lib/libkpk.so: $(call pic,$(runtime_src))
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(SANITIZE) -shared -Wl,-soname,libkpk.so -o $@ $^ -lzstd -ldl -lpthread
+
+$B/lib/libkpk_ops.so: $(call pic,$(ops_src)) | $B/lib/libkpk.so
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(SANITIZE) -shared -Wl,-soname,libkpk_ops.so '-Wl,-rpath,$$ORIGIN' -o $@ $^ -L$B/lib -lkpk
+
+# ---- Images -------------------------------------------------------------------------------------
+
+images: all
+	$(Q)out/bin/kpack targets/hopper.lua targets/gb10.lua --out out
+	$(Q)out/bin/kpack list out/hopper.kpk
+	$(Q)out/bin/kpack list out/gb10.kpk
+
+# ---- Tests --------------------------------------------------------------------------------------
+
+unit_src := $(wildcard tests/unit/test_*.c)
+unit_bin := $(patsubst tests/unit/%.c,$B/tests/%,$(unit_src))
+
+$B/tests/%: $B/obj/tests/unit/%.o $(core_obj) $(call obj,$(ops_src))
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(SANITIZE) -rdynamic -o $@ $^ -lcmocka $(dep_libs)
+
+unit: $(unit_bin)
+.PHONY: unit
+
+# Each test prints TAP. Unit tests run twice: as built for users, and under ASan + UBSan.
+test: all unit
+	$(Q)$(MAKE) --no-print-directory SAN=1 all unit
+	$(Q)python3 tests/run.py
+
+clean:
+	rm -rf out/obj out/pic out/gen out/bin out/lib out/tests out/san out/*.kpk out/*.kpk.json
+
+.SECONDARY:
+-include $(shell find $B/obj $B/pic -name '*.d' 2>/dev/null)

@@ -1,0 +1,175 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool file_is_regular(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+bool file_is_dir(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool file_read(const char *path, struct str *out, struct diags *diags)
+{
+    str_clear(out);
+    struct stat info;
+    /* O_NONBLOCK: a FIFO must not hang us before fstat can refuse it. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return diag_error(diags, "cannot read '%s': %s", path, strerror(errno));
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        close(fd);
+        return diag_error(diags, "cannot read '%s': %s, expected a regular file", path,
+                          S_ISDIR(info.st_mode) ? "it is a directory" : "it is a special file");
+    }
+    char chunk[64 * 1024];
+    ssize_t got;
+    while ((got = read(fd, chunk, sizeof chunk)) != 0) {
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            int error = errno;
+            close(fd);
+            return diag_error(diags, "cannot read '%s': %s", path, strerror(error));
+        }
+        str_add(out, chunk, (size_t)got);
+    }
+    close(fd);
+    if (!out->data)
+        str_add(out, "", 0);
+    return true;
+}
+
+static bool write_all(int fd, const char *bytes, size_t size)
+{
+    while (size) {
+        ssize_t done = write(fd, bytes, size);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return false;
+        bytes += done;
+        size -= (size_t)done;
+    }
+    return true;
+}
+
+/* The folder's own entry must reach the disk too; a file system that cannot flush folders says
+ * EINVAL, which loses nothing that we promised. */
+static bool flush_dir(const char *dir)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    bool ok = fsync(fd) == 0 || errno == EINVAL;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return ok;
+}
+
+bool file_publish(const char *path, const void *bytes, size_t size, struct diags *diags)
+{
+    struct arena arena = {0};
+    char *dir = path_dir(&arena, path);
+    char *aside = arena_printf(&arena, "%s/.%s.XXXXXX", dir, path_base(path));
+    const char *step = "create a file beside";
+    int fd = mkostemp(aside, O_CLOEXEC);
+    bool made = fd >= 0, ok = made;
+    if (ok) {
+        mode_t mask = umask(0);
+        umask(mask);
+        step = "write";
+        ok = fchmod(fd, 0666 & ~mask) == 0 && write_all(fd, bytes, size) && fsync(fd) == 0;
+    }
+    int error = errno;
+    if (made && close(fd) != 0 && ok) {
+        error = errno;
+        ok = false;
+    }
+    if (ok) {
+        step = "put in place";
+        ok = rename(aside, path) == 0 && flush_dir(dir);
+        error = errno;
+    }
+    if (!ok) {
+        if (made)
+            unlink(aside);
+        diag_error(diags, "cannot %s '%s': %s", step, path, strerror(error));
+    }
+    arena_free(&arena);
+    return ok;
+}
+
+bool file_make_dirs(const char *path, struct diags *diags)
+{
+    struct arena arena = {0};
+    char *copy = arena_strdup(&arena, path);
+    bool ok = true;
+    for (char *at = copy + 1; ok; at++) {
+        char end = *at;
+        if (end != '/' && end != '\0')
+            continue;
+        *at = '\0';
+        if (mkdir(copy, 0777) != 0 && !file_is_dir(copy))
+            ok =
+                diag_error(diags, "cannot make the folder '%s': %s", copy,
+                           errno == EEXIST ? "a file of that name is in the way" : strerror(errno));
+        *at = end;
+        if (!end)
+            break;
+    }
+    arena_free(&arena);
+    return ok;
+}
+
+char *path_join(struct arena *arena, const char *folder, const char *name)
+{
+    if (name[0] == '/' || strcmp(folder, ".") == 0 || !folder[0])
+        return arena_strdup(arena, name);
+    return arena_printf(arena, "%s%s%s", folder, str_ends(folder, "/") ? "" : "/", name);
+}
+
+char *path_dir(struct arena *arena, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return arena_strdup(arena, ".");
+    return arena_strndup(arena, path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+const char *path_base(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+char *path_stem(struct arena *arena, const char *path)
+{
+    const char *base = path_base(path), *dot = strrchr(base, '.');
+    return arena_strndup(arena, base, dot && dot != base ? (size_t)(dot - base) : strlen(base));
+}
+
+char *path_real(struct arena *arena, const char *path, struct diags *diags)
+{
+    char *real = realpath(path, NULL);
+    if (!real) {
+        diag_error(diags, "cannot find '%s': %s", path, strerror(errno));
+        return NULL;
+    }
+    char *copy = arena_strdup(arena, real);
+    free(real);
+    return copy;
+}

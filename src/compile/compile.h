@@ -1,0 +1,90 @@
+#ifndef COMPILE_COMPILE_H
+#define COMPILE_COMPILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/diag.h"
+#include "base/mem.h"
+#include "compile/cuda.h"
+
+/* Compiles units in worker processes, several at once, from one poll loop. A worker is this
+ * executable started again; it takes many jobs over its pipes and dies with us. */
+
+struct compile_unit {
+    const char *name;         /* for people: "hopper/w8a16_gemm_pipelined" */
+    const char *root;         /* absolute project root; the worker's current folder */
+    const char *source;       /* root-relative: the program's name, and what __FILE__ says */
+    const char *arch;         /* "sm_90a" */
+    const char *const *flags; /* NVRTC options as the description gives them */
+    size_t flag_count;
+    const char *const *defines; /* "NAME=VALUE" */
+    size_t define_count;
+    const char *const
+        *includes; /* root-relative; CUDA's own and the built-in ones are added last */
+    size_t include_count;
+    struct loc loc; /* where the description declares it */
+};
+
+enum compile_status {
+    COMPILE_PENDING, /* not run: the build stopped before its turn */
+    COMPILE_OK,
+    COMPILE_FAILED,  /* NVRTC refused the source; the log says why */
+    COMPILE_CRASHED, /* the worker died, ran past the time limit or past the memory limit */
+};
+
+/* Spill figures of one entry, from the ptxas log. */
+struct compile_spill {
+    const char *entry;
+    uint32_t store_bytes, load_bytes;
+};
+
+struct compile_result {
+    enum compile_status status;
+    const void *cubin; /* in the arena */
+    size_t cubin_size;
+    const char *log; /* NVRTC's, whole, ptxas's lines removed; "" when empty */
+    const struct compile_spill *spills;
+    size_t spill_count;
+    const char *const
+        *opened; /* root-relative or virtual names of every file NVRTC opened, sorted */
+    size_t opened_count;
+    double seconds;
+    uint64_t peak_bytes; /* the worker's resident peak */
+    int nvrtc_major, nvrtc_minor;
+};
+
+enum compile_event {
+    COMPILE_STARTED,
+    COMPILE_FINISHED,
+    COMPILE_TICK, /* about ten times a second while anything runs */
+};
+
+struct compile_options {
+    const struct cuda *cuda;
+    unsigned workers;       /* at least 1 */
+    unsigned unit_timeout;  /* seconds */
+    uint64_t worker_memory; /* resident bytes one worker may use; 0: no limit */
+    bool keep_going;        /* go on with the rest after a unit failed */
+    /* Called in the parent, unit == SIZE_MAX for a tick. Errors of the unit are in diags by then.
+     */
+    void (*event)(void *user, enum compile_event event, size_t unit);
+    void *event_user;
+    const volatile int *stop; /* set by a signal handler: stop all workers and return */
+};
+
+/* Compiles all units, longest recorded time first where known, else in the given order; results[i]
+ * belongs to units[i] and lives in the arena. Each failure adds errors that name the unit: NVRTC's
+ * messages with file, line and caret; a crash, a signal, a time or memory limit with its cause.
+ * Returns whether every unit is COMPILE_OK. */
+bool compile_run(const struct compile_unit *units, size_t count,
+                 const struct compile_options *options, struct arena *arena,
+                 struct compile_result *out_results, struct diags *diags);
+
+/* The worker's main: what main() calls when started as a worker, before anything else. */
+int compile_worker_main(int argc, char **argv);
+/* argv[1] of a worker. */
+#define COMPILE_WORKER_ARG "--kpack-worker"
+
+#endif

@@ -1,0 +1,341 @@
+/* kpk.h: open a .kpk image of CUDA kernels inside an engine, resolve handles, launch.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * Build: compile the .c files of this folder into your program (C11 or C++17), link zstd and dl, or
+ * link libkpk. The CUDA driver (libcuda.so.1) is opened at run time, by kpk_bind and not before;
+ * no CUDA header is needed. xxhash.h is needed at build time only.
+ *
+ *     kpk_image *image;
+ *     if (kpk_open("hopper.kpk", NULL, &image) != KPK_OK) ...;
+ *     if (kpk_bind(image, 0) != KPK_OK) ...;                  // device 0 can run this image
+ *     kpk_kernel k = kpk_resolve(image, "my_module", "my_entry");
+ *     if (k.id == 0) ...;                                     // not shipped: take another path
+ *     void *args[] = {&x, &n};
+ *     kpk_launch(image, k, (kpk_grid){blocks, 1, 1}, 0, stream, args);
+ *     kpk_close(image);
+ *
+ * Rules that hold for every function:
+ * - A zero handle means absent; a zeroed desc means defaults; out parameters come last and are
+ * cleared first. Nothing here prints, exits, aborts or writes to disk. There is no state but the
+ * image's.
+ * - Failures return a status. The desc's message callback, if any, gets one line of text that says
+ *   where, what was found and what was expected; kpk_status_text gives a fixed short text.
+ * - Strings and arrays that come back belong to the image and live until kpk_close.
+ * - Thread-safety: after kpk_open returns, every function may be called from any thread at any
+ * time, except kpk_close, which must be the last. A launch takes no lock once its kernel is loaded.
+ * - fork: the child must not use an image that its parent opened. Driver calls through it return
+ *   KPK_ERR_FORKED there; kpk_close in the child frees its memory and touches no driver.
+ */
+#ifndef KPK_H
+#define KPK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define KPK_API __attribute__((visibility("default")))
+#else
+#define KPK_API
+#endif
+
+#define KPK_VERSION_MAJOR 1
+#define KPK_VERSION_MINOR 0
+
+struct CUstream_st; /* CUstream of cuda.h is a pointer to it */
+
+typedef struct kpk_image kpk_image;
+
+/* An entry of one image. 0: absent. Valid with the image that gave it, on every device it is bound
+ * to. */
+typedef struct kpk_kernel {
+    uint64_t id;
+} kpk_kernel;
+
+typedef struct kpk_grid {
+    uint32_t x, y, z; /* blocks; none may be 0 */
+} kpk_grid;
+
+typedef enum kpk_status {
+    KPK_OK = 0,
+    KPK_ERR_ARGUMENT,     /* a NULL or out-of-range argument, a handle that is not this image's */
+    KPK_ERR_IO,           /* the file cannot be read */
+    KPK_ERR_FORMAT,       /* not a .kpk image: wrong magic, or too short to hold one */
+    KPK_ERR_VERSION,      /* a .kpk of a version or kind that this reader does not know */
+    KPK_ERR_DAMAGED,      /* a digest, bound or reserved byte is wrong */
+    KPK_ERR_MEMORY,       /* out of memory */
+    KPK_ERR_NO_DRIVER,    /* libcuda.so.1 or one of its functions is missing */
+    KPK_ERR_DRIVER,       /* the driver returned an error; the message names it */
+    KPK_ERR_WRONG_DEVICE, /* the device cannot run the image's architecture */
+    KPK_ERR_OLD_DRIVER,   /* the driver is older than the image needs */
+    KPK_ERR_NOT_BOUND,    /* kpk_bind has not succeeded on this image */
+    KPK_ERR_ABSENT,       /* no such module, entry, constant or lever */
+    KPK_ERR_LOAD,         /* the driver refused the cubin, or an entry is missing from it */
+    KPK_ERR_SMEM,         /* more shared memory than declared, or than the device has */
+    KPK_ERR_FORKED,       /* the image was opened before fork, in the parent */
+    KPK_ERR_CONSTANT,     /* a constant of the image differs from the caller's (launchers) */
+    KPK_ERR_UNSUPPORTED,  /* a combination of arguments that a launcher refuses */
+    KPK_STATUS_COUNT
+} kpk_status;
+
+/* A fixed text for a status; never NULL, also for unknown values. */
+KPK_API const char *kpk_status_text(kpk_status status);
+
+/* ---- Opening ----------------------------------------------------------------------------------
+ */
+
+typedef enum kpk_severity {
+    KPK_INFO = 0,
+    KPK_WARNING,
+    KPK_ERROR,
+} kpk_severity;
+
+/* Called with one line of text, no newline. May be called from any thread that uses the image; must
+ * not call back into it. */
+typedef void (*kpk_message_fn)(void *user, kpk_severity severity, const char *text);
+
+/* Gives the address of a CUDA driver function by its symbol name as exported ("cuLaunchKernel",
+ * "cuMemAlloc_v2"), or NULL. */
+typedef void *(*kpk_symbol_fn)(void *user, const char *name);
+
+typedef struct kpk_open_desc {
+    kpk_message_fn message; /* NULL: messages are dropped */
+    void *message_user;
+    kpk_symbol_fn symbol; /* NULL: dlopen libcuda.so.1 */
+    void *symbol_user;
+    const char *driver_path; /* NULL: "libcuda.so.1" by the loader's rules; unused with `symbol` */
+} kpk_open_desc;
+
+/* Maps the file, checks its header, the digest over its index and every bound in it, and keeps the
+ * file mapped until kpk_close. No driver is touched. `desc` may be NULL and is copied. Errors:
+ * ARGUMENT, IO, FORMAT, VERSION, DAMAGED, MEMORY. *out_image is NULL on failure. */
+KPK_API kpk_status kpk_open(const char *path, const kpk_open_desc *desc, kpk_image **out_image);
+
+/* The same over bytes that the caller keeps alive and unchanged until kpk_close (an embedded image,
+ * a file the caller mapped); they are not copied. `bytes` must be 8-byte aligned. */
+KPK_API kpk_status kpk_open_memory(const void *bytes, size_t size, const kpk_open_desc *desc,
+                                   kpk_image **out_image);
+
+/* Unloads what was loaded and frees the image. No launch may be in flight. NULL is allowed. */
+KPK_API void kpk_close(kpk_image *image);
+
+/* ---- Binding and launching ----------------------------------------------------------------------
+ */
+
+/* Checks once that device `device` (an ordinal of cuDeviceGet) can run this image: compute
+ * capability, driver version, shared memory. Initialises the driver (cuInit) if nobody has. May be
+ * called for several devices; handles then serve all of them. Errors: NO_DRIVER, DRIVER,
+ * WRONG_DEVICE, OLD_DRIVER, FORKED, MEMORY. The message names both sides. */
+KPK_API kpk_status kpk_bind(kpk_image *image, int device);
+
+/* The handle of module:entry, or {0} when the image does not ship it. Touches no driver and may be
+ * called before kpk_bind. A miss is counted (see kpk_unexpected_absences). */
+KPK_API kpk_kernel kpk_resolve(kpk_image *image, const char *module, const char *entry);
+
+KPK_API bool kpk_has_module(const kpk_image *image, const char *module);
+
+typedef enum kpk_absence {
+    KPK_PRESENT = 0,
+    KPK_ABSENT_MODULE,       /* the image has no such module */
+    KPK_ABSENT_ENTRY,        /* the module has no such entry */
+    KPK_ABSENT_WRONG_DEVICE, /* the last kpk_bind failed on the device or the driver's version */
+    KPK_ABSENT_LOAD_FAILED,  /* the driver refused it at first use */
+    KPK_ABSENT_DAMAGED,      /* its bytes failed their digest at first use */
+} kpk_absence;
+
+/* Why a launch of module:entry cannot work, as far as is known now. Counts no miss. */
+KPK_API kpk_absence kpk_absent_reason(kpk_image *image, const char *module, const char *entry);
+
+/* A fixed text for an absence; never NULL. */
+KPK_API const char *kpk_absence_text(kpk_absence absence);
+
+/* Launches on `stream` (NULL: the default stream) in the calling thread's current context, with the
+ * image's block for this entry. `smem` is the dynamic shared memory in bytes: 0 means the declared
+ * size, less than that is allowed, more is KPK_ERR_SMEM. `args` holds one pointer per parameter, as
+ * cuLaunchKernel takes them. The first launch of an entry loads its module (milliseconds: see
+ * kpk_preload); later ones cost a few loads more than cuLaunchKernel.
+ * Errors: ARGUMENT (a bad handle, an entry without a declared block: use kpk_launch_block),
+ * NOT_BOUND, SMEM, FORKED, DAMAGED, LOAD, MEMORY, DRIVER. */
+KPK_API kpk_status kpk_launch(kpk_image *image, kpk_kernel kernel, kpk_grid grid, uint32_t smem,
+                              struct CUstream_st *stream, void **args);
+
+/* The same with the caller's block, for entries whose description gives none, and for the few
+ * kernels that take several block sizes. */
+KPK_API kpk_status kpk_launch_block(kpk_image *image, kpk_kernel kernel, kpk_grid grid,
+                                    kpk_grid block, uint32_t smem, struct CUstream_st *stream,
+                                    void **args);
+
+/* Decodes and loads now what these handles need, so that no launch loads anything: before graph
+ * capture, before collectives. Zero handles are skipped. `kernels` NULL loads the whole image.
+ * Stops at the first failure. Needs a current context or a bound device. Errors as kpk_launch. */
+KPK_API kpk_status kpk_preload(kpk_image *image, const kpk_kernel *kernels, size_t count);
+
+/* Frees decoded groups that are kept for members not yet loaded. They are decoded again when
+ * needed. */
+KPK_API void kpk_trim(kpk_image *image);
+
+/* The driver's own function handle (a CUfunction, as a pointer), loading it if needed: for launches
+ * that kpk_launch cannot express, such as clusters or cuLaunchKernelEx. NULL with a status. */
+KPK_API kpk_status kpk_function(kpk_image *image, kpk_kernel kernel, void **out_function);
+
+/* Address of a CUDA driver function through the image's resolver, NULL when missing; kpk_bind must
+ * have succeeded. For launchers that need more of the driver than a launch (tensor maps,
+ * synchronisation). */
+KPK_API void *kpk_driver_symbol(kpk_image *image, const char *name);
+
+/* ---- Auditing -----------------------------------------------------------------------------------
+ */
+
+typedef struct kpk_image_info {
+    const char *target;
+    const char *arch;  /* "sm_90a" */
+    const char *stamp; /* JSON of --stamp, "" when none */
+    uint32_t format_version;
+    uint32_t compute_major, compute_minor;
+    uint32_t min_driver; /* as cuDriverGetVersion counts */
+    uint32_t nvrtc_major, nvrtc_minor;
+    uint32_t sm_count, smem_optin; /* declared for the target's device; 0: not declared */
+    uint32_t module_count, entry_count, object_count, blob_count, group_count;
+    uint32_t lever_count, absent_count;
+    uint64_t raw_bytes;  /* of all distinct cubins */
+    uint64_t file_bytes; /* of the image */
+} kpk_image_info;
+
+typedef struct kpk_module_info {
+    const char *name, *source, *origin;
+    uint32_t first_entry, entry_count; /* entry indices; the id of an entry's handle is index + 1 */
+    uint32_t first_object, object_count;
+    uint32_t constant_count, flag_count;
+    uint8_t digest[32]; /* BLAKE2b-256 over its cubins */
+} kpk_module_info;
+
+typedef enum kpk_twin_bits {
+    KPK_BITS_NONE = 0, /* no twin */
+    KPK_BITS_SAME,
+    KPK_BITS_CLOSE,
+} kpk_twin_bits;
+
+typedef struct kpk_entry_info {
+    const char *module, *name;
+    const char *twin_of; /* "module:entry", "" when none */
+    kpk_twin_bits bits;
+    bool has_block, has_dynamic_smem,
+        has_spill; /* false: the description or the log does not say */
+    kpk_grid block;
+    uint32_t dynamic_smem, static_smem; /* bytes */
+    uint32_t registers, stack_bytes;    /* per thread */
+    uint32_t spill_bytes;
+    uint64_t code_bytes;
+    uint32_t module_index, object;
+} kpk_entry_info;
+
+typedef struct kpk_object_info {
+    uint32_t module, blob;
+} kpk_object_info;
+
+typedef struct kpk_blob_info {
+    uint32_t group;
+    uint64_t offset, size; /* in the group's raw bytes */
+} kpk_blob_info;
+
+typedef struct kpk_group_info {
+    uint64_t offset, packed_size, raw_size;
+    uint32_t first_blob, blob_count;
+} kpk_group_info;
+
+/* Each returns KPK_ERR_ARGUMENT for an index out of range, and clears *out_info. */
+KPK_API kpk_status kpk_get_image(const kpk_image *image, kpk_image_info *out_info);
+KPK_API kpk_status kpk_get_module(const kpk_image *image, uint32_t index,
+                                  kpk_module_info *out_info);
+KPK_API kpk_status kpk_get_entry(const kpk_image *image, uint32_t index, kpk_entry_info *out_info);
+KPK_API kpk_status kpk_get_object(const kpk_image *image, uint32_t index,
+                                  kpk_object_info *out_info);
+KPK_API kpk_status kpk_get_blob(const kpk_image *image, uint32_t index, kpk_blob_info *out_info);
+KPK_API kpk_status kpk_get_group(const kpk_image *image, uint32_t index, kpk_group_info *out_info);
+
+/* Index of a module by name; KPK_ERR_ABSENT when there is none. */
+KPK_API kpk_status kpk_find_module(const kpk_image *image, const char *module, uint32_t *out_index);
+
+/* Information on a resolved handle; KPK_ERR_ARGUMENT for a zero or foreign one. */
+KPK_API kpk_status kpk_get_kernel(const kpk_image *image, kpk_kernel kernel,
+                                  kpk_entry_info *out_info);
+
+/* A module's constants and flags, by position. */
+KPK_API kpk_status kpk_get_constant(const kpk_image *image, uint32_t module, uint32_t position,
+                                    const char **out_name, int64_t *out_value);
+KPK_API kpk_status kpk_get_flag(const kpk_image *image, uint32_t module, uint32_t position,
+                                const char **out_text);
+
+/* A module's constant by name. KPK_ERR_ABSENT when the module or the constant does not exist. */
+KPK_API kpk_status kpk_constant(const kpk_image *image, const char *module, const char *name,
+                                int64_t *out_value);
+
+/* Copies blob `index`'s cubin, checked against its digest, into buffer[0..size); size must be the
+ * blob's. Errors: ARGUMENT, DAMAGED, MEMORY. */
+KPK_API kpk_status kpk_read_blob(const kpk_image *image, uint32_t index, void *buffer, size_t size);
+
+/* Checks every byte of the image: all groups decoded, every digest compared. Reports each fault
+ * through the message callback and returns KPK_ERR_DAMAGED when there is one. */
+KPK_API kpk_status kpk_verify(const kpk_image *image);
+
+/* ---- Levers: the target's defaults for run-time choices, overridable by an environment variable
+ * -- */
+
+typedef enum kpk_lever_kind {
+    KPK_SWITCH = 0, /* set: "0", "false", "off" and "no" are off, any other value on, "" included */
+    KPK_IS1,        /* set: on exactly when the value is "1" */
+    KPK_PRESENCE,   /* set: on, whatever the value */
+    KPK_TEXT,       /* set: the value */
+} kpk_lever_kind;
+
+typedef enum kpk_origin {
+    KPK_FROM_DEFAULT = 0,
+    KPK_FROM_ENV,
+} kpk_origin;
+
+typedef struct kpk_lever {
+    const char *name, *env;
+    kpk_lever_kind kind;
+    bool default_on;
+    const char *default_text; /* of a text lever; "" otherwise */
+    bool on;                  /* the value in force now (not for text levers) */
+    const char *text;         /* of a text lever: the default or the environment's own string */
+    kpk_origin origin;
+} kpk_lever;
+
+/* Reads the environment at the call (not thread-safe against setenv, as getenv is not): launchers
+ * read their levers once, at bind. */
+KPK_API kpk_status kpk_get_lever(const kpk_image *image, uint32_t index, kpk_lever *out_lever);
+KPK_API kpk_status kpk_find_lever(const kpk_image *image, const char *name, kpk_lever *out_lever);
+
+/* ---- Absences -----------------------------------------------------------------------------------
+ */
+
+typedef struct kpk_absent_info {
+    const char *module, *entry, *reason;
+} kpk_absent_info;
+
+/* The expected-absent list that the target declares. */
+KPK_API kpk_status kpk_get_absent(const kpk_image *image, uint32_t index,
+                                  kpk_absent_info *out_info);
+
+typedef struct kpk_miss {
+    const char *module, *entry;
+    uint64_t count; /* resolves that missed it */
+} kpk_miss;
+
+/* Copies up to `capacity` lookups that missed and are not declared expected-absent, in the order of
+ * their first miss; returns how many there are in all. The image remembers the first 1024 distinct
+ * misses. The strings live until kpk_close. */
+KPK_API size_t kpk_unexpected_absences(kpk_image *image, kpk_miss *out_misses, size_t capacity);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
