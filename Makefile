@@ -3,10 +3,16 @@
 #   make images   install what is missing, build the tool and the libraries, pack both images
 #   make test     everything that needs no GPU
 #   make          the tool and the libraries alone
+#   make install  the same and the runtime's header into PREFIX (/usr/local), under DESTDIR if given
+#   make clean    removes what was built; fetched wheels stay
 #
 # V=1 shows commands; SAN=1 builds with ASan + UBSan into out/san/.
 
 MAKEFLAGS += --no-builtin-rules
+# All cores, unless -j says otherwise.
+ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc)
+endif
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
@@ -21,7 +27,7 @@ CC := gcc
 endif
 PKG_CONFIG ?= pkg-config
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes -Wstrict-prototypes -Wvla -Werror
-SANITIZE := $(if $(SAN),-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+SANITIZE := $(if $(SAN),-fsanitize=address -fsanitize=undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 OPTIMIZE := $(if $(SAN),-O1 -g,-O2 -g)
 # Dependencies are looked up when a recipe runs, so that set-up may install them first.
 DEPS := lua5.4 libzstd jansson libb2
@@ -55,18 +61,21 @@ libs: $B/lib/libkpk.a $B/lib/libkpk.so $B/lib/libkpk_ops.so
 
 # ---- Compiling ----------------------------------------------------------------------------------
 
-setup_stamp := out/setup.stamp
-setup: $(setup_stamp)
-$(setup_stamp): .ci/setup
-	$(Q).ci/setup
-	@mkdir -p $(@D) && touch $@
+setup:
+	$(Q).ci/setup build
 
-$B/obj/%.o: %.c Makefile | $(setup_stamp)
+# Rewritten when its text would change: what follows from the old text is then made again.
+remember = $(shell mkdir -p $B)$(if $(call differs,$(file <$B/$1),$2),$(file >$B/$1,$2))
+differs = $(subst x$(strip $1),,x$(strip $2))$(subst x$(strip $2),,x$(strip $1))
+$(call remember,flags,$(CC) $(ALL_CFLAGS))
+$(call remember,sources,$(tool_src) $(runtime_src) $(ops_src))
+
+$B/obj/%.o: %.c $B/flags Makefile | setup
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(dep_cflags) -DKPACK_VERSION='"$(VERSION)"' -MMD -MP -c -o $@ $<
 
-$B/pic/%.o: %.c Makefile | $(setup_stamp)
+$B/pic/%.o: %.c $B/flags Makefile | setup
 	$(call say,CC,$< (pic))
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
@@ -79,38 +88,60 @@ $B/gen/embed_headers.c: src/base/embed.sh $(addprefix src/compile/headers/,$(hea
 	@mkdir -p $(@D)
 	$(Q)src/base/embed.sh embed_headers src/compile/headers $(header_files) > $@
 
-$B/obj/gen/%.o: $B/gen/%.c
+$B/obj/gen/%.o: $B/gen/%.c $B/flags | setup
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 # The worker child replaces fopen and its kin for NVRTC, so the executable exports its symbols.
-$B/bin/kpack: $(core_obj) $B/obj/src/cli/main.o
+$B/bin/kpack: $(core_obj) $B/obj/src/cli/main.o $B/sources
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(SANITIZE) -rdynamic -o $@ $^ $(dep_libs)
+	$(Q)$(CC) $(SANITIZE) -rdynamic -o $@ $(filter %.o,$^) $(dep_libs)
 
-$B/lib/libkpk.a: $(call pic,$(runtime_src))
+$B/lib/libkpk.a: $(call pic,$(runtime_src)) $B/sources
 	$(call say,AR,$@)
 	@mkdir -p $(@D)
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
-$B/lib/libkpk.so: $(call pic,$(runtime_src))
+$B/lib/libkpk.so: $(call pic,$(runtime_src)) $B/sources
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(SANITIZE) -shared -Wl,-soname,libkpk.so -o $@ $^ -lzstd -ldl -lpthread
+	$(Q)$(CC) $(SANITIZE) -shared -Wl,-soname,libkpk.so -o $@ $(filter %.o,$^) -lzstd -ldl -lpthread
 
-$B/lib/libkpk_ops.so: $(call pic,$(ops_src)) | $B/lib/libkpk.so
+$B/lib/libkpk_ops.so: $(call pic,$(ops_src)) $B/sources | $B/lib/libkpk.so
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(SANITIZE) -shared -Wl,-soname,libkpk_ops.so '-Wl,-rpath,$$ORIGIN' -o $@ $^ -L$B/lib -lkpk
+	$(Q)$(CC) $(SANITIZE) -shared -Wl,-soname,libkpk_ops.so '-Wl,-rpath,$$ORIGIN' -o $@ $(filter %.o,$^) -L$B/lib -lkpk
 
 # ---- Images -------------------------------------------------------------------------------------
 
-images: all
+images: all cuda
 	$(Q)out/bin/kpack targets/hopper.lua targets/gb10.lua --out out
 	$(Q)out/bin/kpack list out/hopper.kpk
 	$(Q)out/bin/kpack list out/gb10.kpk
+
+cuda: | setup
+	$(Q).ci/setup cuda
+.PHONY: cuda
+
+# ---- Installing ---------------------------------------------------------------------------------
+
+PREFIX ?= /usr/local
+dest = $(DESTDIR)$(PREFIX)
+
+install: all
+	$(Q)install -d '$(dest)/bin' '$(dest)/lib/pkgconfig' '$(dest)/include' '$(dest)/share/man/man1'
+	$(Q)install -m 755 out/bin/kpack '$(dest)/bin'
+	$(Q)install -m 644 out/lib/libkpk.a '$(dest)/lib'
+	$(Q)install -m 755 out/lib/libkpk.so out/lib/libkpk_ops.so '$(dest)/lib'
+	$(Q)install -m 644 src/runtime/kpk.h $(ops_headers) '$(dest)/include'
+	$(Q)install -m 644 src/cli/kpack.1 '$(dest)/share/man/man1'
+	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' \
+	    'Name: kpk' 'Description: opens .kpk images of CUDA kernels' 'Version: $(VERSION)' \
+	    'Requires.private: libzstd' 'Libs: -L$${libdir} -lkpk' 'Libs.private: -ldl -lpthread' \
+	    'Cflags: -I$${includedir}' > '$(dest)/lib/pkgconfig/kpk.pc'
+.PHONY: install
 
 # ---- Tests --------------------------------------------------------------------------------------
 
@@ -126,12 +157,14 @@ unit: $(unit_bin)
 .PHONY: unit
 
 # Each test prints TAP. Unit tests run twice: as built for users, and under ASan + UBSan.
-test: all unit
+test:
+	$(Q).ci/setup build test cuda
+	$(Q)$(MAKE) --no-print-directory images unit
 	$(Q)$(MAKE) --no-print-directory SAN=1 all unit
 	$(Q)python3 tests/run.py
 
 clean:
-	rm -rf out/obj out/pic out/gen out/bin out/lib out/tests out/san out/*.kpk out/*.kpk.json
+	$(Q)mkdir -p out && find out -mindepth 1 -maxdepth 1 ! -name cuda ! -name wheels -exec rm -rf {} +
 
 .SECONDARY:
 -include $(shell find $B/obj $B/pic -name '*.d' 2>/dev/null)
