@@ -82,7 +82,13 @@ struct image_stats {
 bool image_write(const struct image *image, size_t group_cap, struct str *out,
                  struct image_stats *out_stats, struct diags *diags);
 
-/* The least driver (as cuDriverGetVersion counts) that loads cubins of this NVRTC for this arch. */
+/* The least driver (as cuDriverGetVersion counts) that loads cubins of this NVRTC for this arch.
+ * NVIDIA, "CUDA Compatibility", Minor Version Compatibility: code of any toolkit of a major series
+ * runs on every driver of that series (13.x: r580 and newer, 12.x: r525 and newer) and on all newer
+ * ones; so the least is MAJOR.0. A driver older than an architecture cannot load code for it: for
+ * those that came within a series ("CUDA Features Archive": 12.8 brought sm_100, 101 and 120, 12.9
+ * sm_103, 121 and the f variants) the least is that release. An arch that this table does not know
+ * asks for the toolkit's own version. */
 uint32_t image_min_driver(int nvrtc_major, int nvrtc_minor, const char *arch);
 
 #endif

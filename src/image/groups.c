@@ -1,0 +1,107 @@
+#include "image/groups.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <zstd.h>
+
+enum {
+    LEVEL = 22,
+    MAX_THREADS = 64,
+};
+
+void groups_plan(const struct group_item *items, size_t count, size_t cap,
+                 struct grouping *out_grouping)
+{
+    *out_grouping = (struct grouping){
+        .order = mem_alloc(count, sizeof *out_grouping->order),
+        .groups = mem_alloc(count, sizeof *out_grouping->groups),
+    };
+    struct group *last = NULL;
+    for (size_t i = 0; i < count; i++) {
+        out_grouping->order[i] = i;
+        if (!last || last->raw_size + items[i].size > cap) {
+            last = &out_grouping->groups[out_grouping->count++];
+            last->first = i;
+        }
+        last->count++;
+        last->raw_size += items[i].size;
+    }
+}
+
+struct packing {
+    const struct group_item *items;
+    struct grouping *grouping;
+    atomic_size_t next;
+    atomic_bool failed;
+};
+
+static bool pack_group(struct packing *packing, ZSTD_CCtx *context, struct group *group)
+{
+    char *raw = malloc(group->raw_size);
+    size_t room = ZSTD_compressBound(group->raw_size);
+    group->packed = malloc(room);
+    if (!raw || !group->packed) {
+        free(raw);
+        return false;
+    }
+    size_t at = 0;
+    for (size_t i = 0; i < group->count; i++) {
+        const struct group_item *item = &packing->items[packing->grouping->order[group->first + i]];
+        memcpy(raw + at, item->bytes, item->size);
+        at += item->size;
+    }
+    group->packed_size = ZSTD_compress2(context, group->packed, room, raw, at);
+    free(raw);
+    return !ZSTD_isError(group->packed_size);
+}
+
+static void *pack_some(void *user)
+{
+    struct packing *packing = user;
+    ZSTD_CCtx *context = ZSTD_createCCtx();
+    bool ok = context &&
+              !ZSTD_isError(ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, LEVEL)) &&
+              !ZSTD_isError(ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1));
+    for (size_t i; ok && (i = atomic_fetch_add(&packing->next, 1)) < packing->grouping->count;)
+        ok = pack_group(packing, context, &packing->grouping->groups[i]);
+    if (!ok)
+        atomic_store(&packing->failed, true);
+    ZSTD_freeCCtx(context);
+    return NULL;
+}
+
+bool groups_pack(const struct group_item *items, struct grouping *grouping, struct diags *diags)
+{
+    struct packing packing = {.items = items, .grouping = grouping};
+    pthread_t threads[MAX_THREADS];
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t wanted = processors < 1             ? 1
+                    : processors > MAX_THREADS ? MAX_THREADS
+                                               : (size_t)processors;
+    if (wanted > grouping->count)
+        wanted = grouping->count;
+    size_t started = 0;
+    while (started + 1 < wanted &&
+           pthread_create(&threads[started], NULL, pack_some, &packing) == 0)
+        started++;
+    if (wanted)
+        pack_some(&packing);
+    for (size_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    if (atomic_load(&packing.failed))
+        return diag_error(diags, "zstd could not compress the cubins: out of memory");
+    return true;
+}
+
+void groups_free(struct grouping *grouping)
+{
+    for (size_t i = 0; i < grouping->count; i++)
+        free(grouping->groups[i].packed);
+    free(grouping->groups);
+    free(grouping->order);
+    *grouping = (struct grouping){0};
+}
