@@ -148,7 +148,13 @@ install: all
 unit_src := $(wildcard tests/unit/test_*.c)
 unit_bin := $(patsubst tests/unit/%.c,$B/tests/%,$(unit_src))
 
-$B/tests/%: $B/obj/tests/unit/%.o $(core_obj) $(call obj,$(ops_src))
+# An archive: a test takes from it only the launchers that it calls.
+$B/obj/ops.a: $(call obj,$(ops_src)) $B/sources
+	$(call say,AR,$@)
+	@mkdir -p $(@D)
+	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
+
+$B/tests/%: $B/obj/tests/unit/%.o $(core_obj) $B/obj/ops.a
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(SANITIZE) -rdynamic -o $@ $^ -lcmocka $(dep_libs)
