@@ -102,4 +102,54 @@ DEVICE u32 bf16x2_mul(u32 a, u32 b)
     return product;
 }
 
+// ---- Barriers in shared memory and the bulk tensor copy ---------------------------------------------
+
+DEVICE void mbarrier_init(u32 barrier, u32 arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+
+// Makes initialised barriers visible to the copy engine.
+DEVICE void fence_mbarrier_init()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+// Arrives once and adds `bytes` to what the current phase waits for.
+DEVICE void mbarrier_arrive_expect(u32 barrier, u32 bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+                 : "memory");
+}
+
+// True when the phase of this parity has completed; may wait a while first.
+DEVICE bool mbarrier_try_wait(u32 barrier, u32 parity)
+{
+    u32 done;
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, p;\n"
+                 "}"
+                 : "=r"(done)
+                 : "r"(barrier), "r"(parity)
+                 : "memory");
+    return done != 0;
+}
+
+// A CUtensorMap: 128 opaque bytes, passed by value as a __grid_constant__ parameter.
+struct alignas(64) tensor_map {
+    u8 bytes[128];
+};
+
+// Starts the copy of the map's box at (column, row) to shared memory, 128-byte aligned; its bytes
+// count at `barrier`.
+DEVICE void tma_load_2d(u32 smem, const tensor_map *map, u32 column, u32 row, u32 barrier)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3}], [%4];" ::"r"(smem),
+                 "l"(map), "r"(column), "r"(row), "r"(barrier)
+                 : "memory");
+}
+
 #endif

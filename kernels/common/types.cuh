@@ -22,4 +22,15 @@ DEVICE float f32_from_bf16(bf16 bits)
     return __uint_as_float(static_cast<u32>(bits) << 16);
 }
 
+// The halves of a pair, the lower address first.
+DEVICE float f32_from_bf16_low(u32 pair)
+{
+    return __uint_as_float(pair << 16);
+}
+
+DEVICE float f32_from_bf16_high(u32 pair)
+{
+    return __uint_as_float(pair & 0xFFFF0000u);
+}
+
 #endif
