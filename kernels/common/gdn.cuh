@@ -1,0 +1,192 @@
+// gdn.cuh: what the kernels of the chunked gated delta rule share: the geometry of a sequence, the
+// gate's prefix sum, and where fragments lie in tiles.
+//
+// K_DIM, V_DIM and CHUNK come from the target description. Tokens are rows; strides are in elements.
+// One (sequence, chunk, value head) owns block `base` of every scratch buffer:
+//   W, U, uc [base][CHUNK][128] bf16, gc [base][CHUNK] f32, S [base][K_DIM][V_DIM] bf16.
+// Rows past a chunk's last token are never written there, so no kernel may let them reach a result.
+#ifndef GDN_CUH
+#define GDN_CUH
+
+#include "mma.cuh"
+
+static_assert(K_DIM == 128 && V_DIM == 128 && CHUNK == 64,
+              "fragment maps and tile loops are written for 128 x 128 heads and chunks of 64");
+
+#define GDN_GATE_FLOOR 1e-30f /* keeps the log of a zero gate finite */
+
+// ---- Geometry ----
+
+struct gdn_sequence {
+    u32 length; /* tokens */
+    u32 chunks;
+    u64 token;  /* its first row */
+    u64 chunk;  /* chunks of the sequences before it */
+};
+
+DEVICE gdn_sequence gdn_locate(u32 b, u32 seq_len, u32 num_chunks, const int *cu_seqlens,
+                               u32 is_varlen)
+{
+    gdn_sequence s;
+    if (!is_varlen) {
+        s.length = seq_len;
+        s.chunks = num_chunks;
+        s.token = (u64)b * seq_len;
+        s.chunk = (u64)b * num_chunks;
+        return s;
+    }
+    s.chunk = 0;
+    int begin = cu_seqlens[0];
+    for (u32 i = 0; i < b; ++i) {
+        const int end = cu_seqlens[i + 1];
+        s.chunk += ((u32)(end - begin) + CHUNK - 1) / CHUNK;
+        begin = end;
+    }
+    s.length = (u32)(cu_seqlens[b + 1] - begin);
+    s.chunks = (s.length + CHUNK - 1) / CHUNK;
+    s.token = (u64)(u32)begin;
+    return s;
+}
+
+// Tokens in chunk c, 1 to CHUNK.
+DEVICE int gdn_rows(const gdn_sequence &s, u32 c)
+{
+    const u32 left = s.length - c * CHUNK;
+    return left < CHUNK ? (int)left : CHUNK;
+}
+
+// The state of (sequence b, head vh): through the table of per-sequence pointers or one base.
+DEVICE float *gdn_state(void *h_state, u32 is_table, u32 b, u32 vh, u32 nv)
+{
+    if (is_table)
+        return ((float **)h_state)[b] + (u64)vh * (K_DIM * V_DIM);
+    return (float *)h_state + ((u64)b * nv + vh) * (K_DIM * V_DIM);
+}
+
+// ---- Gates ----
+
+// gc[i] = log gate of row i, 0 past the last row. Threads 0..CHUNK-1 of the block.
+DEVICE void gdn_gate_logs(float *gc, const float *gate, u64 stride, int rows, int thread)
+{
+    if (thread < CHUNK)
+        gc[thread] = thread < rows ? logf(fmaxf(gate[thread * stride], GDN_GATE_FLOOR)) : 0.0f;
+}
+
+// From logs to their prefix sums in place, by one thread: a tree would round differently.
+DEVICE void gdn_gate_prefix(float *gc)
+{
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < CHUNK; i += 4) {
+        float4 log4 = *(const float4 *)(gc + i);
+        log4.x = sum + log4.x;
+        log4.y = log4.x + log4.y;
+        log4.z = log4.y + log4.z;
+        sum = log4.w = log4.z + log4.w;
+        *(float4 *)(gc + i) = log4;
+    }
+}
+
+// The decay row of a chunk: decay[0] = expf(gc_last), decay[1 + i] = expf(gc_last - gc_i), and 0
+// past the last row. Threads 0..CHUNK of the block.
+DEVICE void gdn_decay_row(float *decay, const float *gc, int rows, int thread)
+{
+    if (thread > CHUNK)
+        return;
+    const float last = gc[rows - 1];
+    if (thread == 0)
+        decay[0] = expf(last);
+    else
+        decay[thread] = thread <= rows ? expf(last - gc[thread - 1]) : 0.0f;
+}
+
+// ---- Tiles in shared memory ----
+// Offsets are in bytes; `chunk` counts 16-byte pieces (8 bf16) along a row.
+
+// 128-column bf16 tile without padding, pieces permuted within a row so that eight neighbouring rows
+// of one piece lie in different banks.
+struct gdn_swizzled {
+    static DEVICE u32 at(int row, int chunk)
+    {
+        return (u32)(row * 256 + ((chunk ^ (row & 7)) << 4));
+    }
+};
+
+// Rows ROW elements apart.
+template <int ROW> struct gdn_padded {
+    static DEVICE u32 at(int row, int chunk)
+    {
+        return (u32)(row * (ROW * 2) + (chunk << 4));
+    }
+};
+
+// A fragment a[16][16] at (row, column) of a row-major tile.
+template <class TILE>
+DEVICE void gdn_load_a(u32 (&a)[4], u32 tile, int row, int column, int lane)
+{
+    ldmatrix_x4(a, tile + TILE::at(row + (lane & 15), (column >> 3) + (lane >> 4)));
+}
+
+// The same of the tile's transpose: a[m][k] = tile[row + k][column + m].
+template <class TILE>
+DEVICE void gdn_load_a_trans(u32 (&a)[4], u32 tile, int row, int column, int lane)
+{
+    ldmatrix_x4_transposed(a, tile + TILE::at(row + (lane & 7) + ((lane >> 4) << 3),
+                                         (column >> 3) + ((lane >> 3) & 1)));
+}
+
+// Two B fragments: b[0..1] for n 0..7, b[2..3] for n 8..15, with b[n][k] = tile[row + n][column + k].
+template <class TILE>
+DEVICE void gdn_load_b(u32 (&b)[4], u32 tile, int row, int column, int lane)
+{
+    ldmatrix_x4(b, tile + TILE::at(row + (lane & 7) + ((lane >> 4) << 3),
+                                   (column >> 3) + ((lane >> 3) & 1)));
+}
+
+// The same of the tile's transpose: b[n][k] = tile[row + k][column + n].
+template <class TILE>
+DEVICE void gdn_load_b_trans(u32 (&b)[4], u32 tile, int row, int column, int lane)
+{
+    ldmatrix_x4_transposed(b, tile + TILE::at(row + (lane & 15), (column >> 3) + (lane >> 4)));
+}
+
+// c0 += a b[0..1]^T, c1 += a b[2..3]^T.
+DEVICE void gdn_mma_pair(float (&c0)[4], float (&c1)[4], const u32 (&a)[4], const u32 (&b)[4])
+{
+    const u32 b0[2] = {b[0], b[1]}, b1[2] = {b[2], b[3]};
+    mma_m16n8k16(c0, a, b0);
+    mma_m16n8k16(c1, a, b1);
+}
+
+// ---- Staging 128-column bf16 rows ----
+
+// Rows 0..rows-1 by 16-byte asynchronous copies; later rows keep what they hold.
+template <class TILE>
+DEVICE void gdn_copy_rows(u32 tile, const bf16 *from, u64 stride, int rows, int thread, int threads)
+{
+    for (int i = thread; i < rows * 16; i += threads)
+        cp_async_16(tile + TILE::at(i >> 4, i & 15), from + (i >> 4) * stride + (i & 15) * 8);
+}
+
+// Zeros in rows first..CHUNK-1.
+template <class TILE>
+DEVICE void gdn_zero_rows(unsigned char *tile, int first, int thread, int threads)
+{
+    for (int i = first * 16 + thread; i < CHUNK * 16; i += threads)
+        *(uint4 *)(tile + TILE::at(i >> 4, i & 15)) = make_uint4(0, 0, 0, 0);
+}
+
+// Rows by 2-byte loads, for pointers and strides of any alignment; zeros past the last row.
+template <class TILE>
+DEVICE void gdn_load_rows(unsigned char *tile, const bf16 *from, u64 stride, int rows, int thread,
+                          int threads)
+{
+#pragma unroll 4
+    for (int i = thread; i < CHUNK * 128; i += threads) {
+        const int row = i >> 7, column = i & 127;
+        *(bf16 *)(tile + TILE::at(row, column >> 3) + (column & 7) * 2) =
+            row < rows ? from[row * stride + column] : (bf16)0;
+    }
+}
+
+#endif
