@@ -13,7 +13,7 @@ struct cuda {
     const char *found_by;  /* "--cuda", "CUDA_HOME", "CUDA_PATH", "the usual folders", "out/cuda" */
     const char *nvrtc;     /* path of libnvrtc.so.N; NULL: none found */
     const char *nvjitlink; /* path of libnvJitLink.so.N; NULL: none found (it is optional) */
-    const char **includes; /* absolute folders that hold cuda_runtime.h, the CCCL headers, ... */
+    const char **includes; /* absolute folders of headers, laid over one another: the first wins */
     size_t include_count;
     const char **tried; /* what was looked at, in order, each "PLACE: what was found" */
     size_t tried_count;
