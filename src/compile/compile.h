@@ -6,11 +6,19 @@
 #include <stdint.h>
 
 #include "base/diag.h"
+#include "base/digest.h"
 #include "base/mem.h"
 #include "compile/cuda.h"
 
 /* Compiles units in worker processes, several at once, from one poll loop. A worker is this
  * executable started again; it takes many jobs over its pipes and dies with us. */
+
+/* Folders that exist for NVRTC alone, so that no machine's path reaches a cubin: CUDA's headers
+ * (struct cuda's folders, laid over one another), the built-in C headers, and the current folder.
+ */
+#define COMPILE_CUDA_ROOT "<cuda>"
+#define COMPILE_HEADERS_ROOT "<kpack>"
+#define COMPILE_CWD "/kpack"
 
 struct compile_unit {
     const char *name;         /* for people: "hopper/w8a16_gemm_pipelined" */
@@ -24,7 +32,8 @@ struct compile_unit {
     const char *const
         *includes; /* root-relative; CUDA's own and the built-in ones are added last */
     size_t include_count;
-    struct loc loc; /* where the description declares it */
+    struct loc loc;          /* where the description declares it */
+    double expected_seconds; /* what it took before; 0: unknown */
 };
 
 enum compile_status {
@@ -40,6 +49,14 @@ struct compile_spill {
     uint32_t store_bytes, load_bytes;
 };
 
+/* A file whose bytes NVRTC was given. */
+struct compile_input {
+    const char *name; /* root-relative, under one of the roots above, or absolute if so written */
+    struct digest digest;    /* of exactly those bytes */
+    uint64_t dev, ino, size; /* of the file they came from; dev and ino 0: built in */
+    int64_t mtime_ns, ctime_ns;
+};
+
 struct compile_result {
     enum compile_status status;
     const void *cubin; /* in the arena */
@@ -47,9 +64,10 @@ struct compile_result {
     const char *log; /* NVRTC's, whole, ptxas's lines removed; "" when empty */
     const struct compile_spill *spills;
     size_t spill_count;
-    const char *const
-        *opened; /* root-relative or virtual names of every file NVRTC opened, sorted */
+    const struct compile_input *opened; /* the source first, then the headers, sorted by name */
     size_t opened_count;
+    const char *const *missed; /* names tried and not found, sorted */
+    size_t missed_count;
     double seconds;
     uint64_t peak_bytes; /* the worker's resident peak */
     int nvrtc_major, nvrtc_minor;
@@ -74,10 +92,10 @@ struct compile_options {
     const volatile int *stop; /* set by a signal handler: stop all workers and return */
 };
 
-/* Compiles all units, longest recorded time first where known, else in the given order; results[i]
- * belongs to units[i] and lives in the arena. Each failure adds errors that name the unit: NVRTC's
- * messages with file, line and caret; a crash, a signal, a time or memory limit with its cause.
- * Returns whether every unit is COMPILE_OK. */
+/* Compiles all units, those of unknown time first, the largest source first, then the longest;
+ * results[i] belongs to units[i] and lives in the arena. Each failure adds errors that name the
+ * unit: NVRTC's messages with file, line and caret; a crash, a signal, a time or memory limit with
+ * its cause. Returns whether every unit is COMPILE_OK. */
 bool compile_run(const struct compile_unit *units, size_t count,
                  const struct compile_options *options, struct arena *arena,
                  struct compile_result *out_results, struct diags *diags);
