@@ -1,0 +1,570 @@
+#include "compile/compile.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/proc.h"
+#include "compile/nvrtc_log.h"
+#include "compile/ptxas_log.h"
+#include "compile/wire.h"
+#include "compile/worker.h"
+
+enum {
+    TICK_MS = 100,
+    ERROR_TEXT_MAX = 16 * 1024, /* of a worker's standard error, its end */
+    STARTS_MAX = 3,             /* failures to start in a row before the build is given up */
+};
+#define NO_UNIT SIZE_MAX
+/* A worker that keeps more than this after a unit is replaced: NVRTC's heap does not shrink. */
+#define RECYCLE_BYTES ((uint64_t)1 << 30)
+
+struct worker {
+    struct proc proc;
+    size_t unit;                    /* NO_UNIT: idle */
+    bool ready;                     /* it has opened NVRTC */
+    double started, memory_checked; /* seconds */
+    uint64_t peak_bytes;
+    struct str to_send, received, errors;
+    size_t sent;
+};
+
+struct run {
+    const struct compile_unit *units;
+    size_t count;
+    const struct compile_options *options;
+    struct arena *arena;
+    struct compile_result *results;
+    struct diags *diags;
+    size_t *order, next; /* units not yet handed out: order[next..count) */
+    struct worker *workers;
+    size_t worker_count, running;
+    unsigned failed_starts;
+    bool any_ready, stop; /* stop: nothing more is handed out */
+    bool abort;           /* and what runs is killed */
+};
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static void tell(struct run *run, enum compile_event event, size_t unit)
+{
+    if (run->options->event)
+        run->options->event(run->options->event_user, event, unit);
+}
+
+/* ---- Order --------------------------------------------------------------------------------------
+ */
+
+struct rank {
+    size_t unit;
+    double seconds;
+    off_t bytes;
+};
+
+static int by_rank(const void *a, const void *b)
+{
+    const struct rank *x = a, *y = b;
+    bool x_known = x->seconds > 0, y_known = y->seconds > 0;
+    if (x_known != y_known)
+        return x_known ? 1 : -1;
+    if (x->seconds != y->seconds)
+        return x->seconds < y->seconds ? 1 : -1;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? 1 : -1;
+    return x->unit < y->unit ? -1 : x->unit > y->unit;
+}
+
+static void make_order(struct run *run)
+{
+    struct arena arena = {0};
+    struct rank *ranks = arena_alloc(&arena, run->count, sizeof *ranks);
+    for (size_t i = 0; i < run->count; i++) {
+        const struct compile_unit *unit = &run->units[i];
+        struct stat info;
+        bool known = unit->expected_seconds > 0;
+        bool sized = !known && stat(path_join(&arena, unit->root, unit->source), &info) == 0;
+        ranks[i] = (struct rank){i, known ? unit->expected_seconds : 0, sized ? info.st_size : 0};
+    }
+    qsort(ranks, run->count, sizeof *ranks, by_rank);
+    run->order = arena_alloc(run->arena, run->count, sizeof *run->order);
+    for (size_t i = 0; i < run->count; i++)
+        run->order[i] = ranks[i].unit;
+    arena_free(&arena);
+}
+
+/* ---- Ending a unit
+ * ------------------------------------------------------------------------------- */
+
+/* The end of what a worker wrote to its standard error, on lines of its own. */
+static void add_error_text(const struct worker *worker, struct str *out)
+{
+    size_t size = worker->errors.len;
+    while (size && worker->errors.data[size - 1] == '\n')
+        size--;
+    if (!size)
+        return;
+    str_addc(out, '\n');
+    str_add(out, worker->errors.data, size);
+}
+
+static void unit_done(struct run *run, struct worker *worker, enum compile_status status)
+{
+    size_t unit = worker->unit;
+    struct compile_result *result = &run->results[unit];
+    result->status = status;
+    if (!result->log)
+        result->log = "";
+    if (result->seconds <= 0)
+        result->seconds = now() - worker->started;
+    if (worker->peak_bytes > result->peak_bytes)
+        result->peak_bytes = worker->peak_bytes;
+    if (status != COMPILE_OK && !run->options->keep_going)
+        run->stop = true;
+    worker->unit = NO_UNIT;
+    run->running--;
+    tell(run, COMPILE_FINISHED, unit);
+}
+
+static void discard(struct worker *worker)
+{
+    proc_kill(&worker->proc);
+    str_free(&worker->to_send);
+    str_free(&worker->received);
+    str_free(&worker->errors);
+    *worker = (struct worker){.unit = NO_UNIT, .proc = {.in = -1, .out = -1, .error = -1}};
+}
+
+/* The worker is lost: kills it and charges its unit, if it had one, with `format`. */
+static void lose(struct run *run, struct worker *worker, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void lose(struct run *run, struct worker *worker, const char *format, ...)
+{
+    if (worker->unit != NO_UNIT) {
+        struct str text = {0};
+        va_list args;
+        va_start(args, format);
+        str_addv(&text, format, args);
+        va_end(args);
+        add_error_text(worker, &text);
+        const struct compile_unit *unit = &run->units[worker->unit];
+        diag_error_at(run->diags, unit->loc, "'%s' was not compiled: %s", unit->name,
+                      str_text(&text));
+        str_free(&text);
+        unit_done(run, worker, COMPILE_CRASHED);
+    }
+    discard(worker);
+}
+
+/* ---- Starting
+ * ------------------------------------------------------------------------------------ */
+
+static void add_start(struct run *run, struct str *out)
+{
+    const struct cuda *cuda = run->options->cuda;
+    size_t begin = wire_begin(out, WIRE_START);
+    wire_text(out, cuda->nvrtc);
+    wire_texts(out, cuda->includes, cuda->include_count);
+    wire_end(out, begin);
+}
+
+static void add_option(struct arena *arena, const char ***list, size_t *count, const char *prefix,
+                       const char *value)
+{
+    (*list)[(*count)++] = arena_printf(arena, "%s%s", prefix, value);
+}
+
+static void add_job(const struct compile_unit *unit, struct str *out)
+{
+    struct arena arena = {0};
+    size_t count = 0, most = unit->flag_count + unit->define_count + unit->include_count + 8;
+    const char **list = arena_alloc(&arena, most, sizeof *list);
+    add_option(&arena, &list, &count, "--gpu-architecture=", unit->arch);
+    add_option(&arena, &list, &count, "--ptxas-options=", "-v");
+    for (size_t i = 0; i < unit->flag_count; i++)
+        add_option(&arena, &list, &count, "", unit->flags[i]);
+    for (size_t i = 0; i < unit->define_count; i++)
+        add_option(&arena, &list, &count, "-D", unit->defines[i]);
+    for (size_t i = 0; i < unit->include_count; i++)
+        add_option(&arena, &list, &count, "-I", unit->includes[i]);
+    add_option(&arena, &list, &count, "-I", COMPILE_CUDA_ROOT);
+    add_option(&arena, &list, &count, "-I", COMPILE_CUDA_ROOT "/cccl");
+    add_option(&arena, &list, &count, "-I", COMPILE_HEADERS_ROOT);
+    size_t begin = wire_begin(out, WIRE_JOB);
+    wire_text(out, unit->root);
+    wire_text(out, unit->source);
+    wire_text(out, unit->arch);
+    wire_texts(out, list, count);
+    wire_end(out, begin);
+    arena_free(&arena);
+}
+
+static void start_failed(struct run *run)
+{
+    if (run->any_ready || ++run->failed_starts < STARTS_MAX)
+        return;
+    run->stop = true;
+    diag_error(run->diags, "no compile worker starts: %u tries in a row failed", STARTS_MAX);
+}
+
+static void hand_out(struct run *run, struct worker *worker)
+{
+    size_t unit = run->order[run->next++];
+    worker->unit = unit;
+    worker->started = worker->memory_checked = now();
+    worker->peak_bytes = 0;
+    run->running++;
+    tell(run, COMPILE_STARTED, unit);
+    if (!worker->proc.pid) {
+        static const char *const argv[] = {"/proc/self/exe", COMPILE_WORKER_ARG, NULL};
+        static const char *const extra[] = {"CUDA_CACHE_DISABLE=1", NULL};
+        struct diags local = {0};
+        if (!proc_start(argv, extra, &worker->proc, &local)) {
+            lose(run, worker, "%s", local.items[0].message);
+            start_failed(run);
+        } else {
+            add_start(run, &worker->to_send);
+        }
+        diag_free(&local);
+    }
+    if (worker->proc.pid)
+        add_job(&run->units[unit], &worker->to_send);
+}
+
+/* ---- Answers
+ * ------------------------------------------------------------------------------------- */
+
+static void take_ready(struct run *run, struct worker *worker, struct wire_message *message)
+{
+    struct arena arena = {0};
+    const char *error = wire_take_text(message, &arena);
+    if (!wire_done(message) || worker->ready) {
+        lose(run, worker, "its worker wrote something that is no answer");
+    } else if (*error) {
+        run->stop = run->abort = true;
+        lose(run, worker, "%s", error);
+    } else {
+        worker->ready = run->any_ready = true;
+        run->failed_starts = 0;
+    }
+    arena_free(&arena);
+}
+
+static void take_inputs(struct wire_message *message, struct arena *arena,
+                        struct compile_result *out)
+{
+    uint64_t count = wire_take_u64(message);
+    if (message->bad || count > (uint64_t)(message->end - message->at) / DIGEST_SIZE) {
+        message->bad = true;
+        return;
+    }
+    struct compile_input *inputs = arena_alloc(arena, (size_t)count, sizeof *inputs);
+    for (size_t i = 0; i < count; i++) {
+        struct compile_input *input = &inputs[i];
+        input->name = wire_take_text(message, arena);
+        size_t size;
+        const void *digest = wire_take_bytes(message, arena, &size);
+        if (size == DIGEST_SIZE)
+            memcpy(input->digest.bytes, digest, size);
+        else
+            message->bad = true;
+        input->dev = wire_take_u64(message);
+        input->ino = wire_take_u64(message);
+        input->size = wire_take_u64(message);
+        input->mtime_ns = (int64_t)wire_take_u64(message);
+        input->ctime_ns = (int64_t)wire_take_u64(message);
+    }
+    out->opened = inputs;
+    out->opened_count = (size_t)count;
+}
+
+static void read_log(struct run *run, const char *text, struct compile_result *out)
+{
+    struct ptxas_log ptxas;
+    struct str rest = {0};
+    ptxas_log_read(text, run->arena, &ptxas, &rest);
+    out->log = arena_strdup(run->arena, str_text(&rest));
+    struct compile_spill *spills = arena_alloc(run->arena, ptxas.count, sizeof *spills);
+    for (size_t i = 0; i < ptxas.count; i++)
+        spills[i] = (struct compile_spill){
+            .entry = ptxas.entries[i].name,
+            .store_bytes = ptxas.entries[i].spill_store_bytes,
+            .load_bytes = ptxas.entries[i].spill_load_bytes,
+        };
+    out->spills = spills;
+    out->spill_count = ptxas.count;
+    str_free(&rest);
+}
+
+static void report(struct run *run, const struct compile_unit *unit,
+                   const struct compile_result *result, bool failed, const char *error,
+                   const char *const *refused, size_t refused_count)
+{
+    size_t errors = nvrtc_log_add(result->log, unit->root, run->options->cuda, run->diags);
+    if (!failed)
+        return;
+    for (size_t i = 0; i < refused_count; i++)
+        diag_add(run->diags, DIAG_NOTE, (struct loc){0},
+                 "'%s' was asked for and not read: it is no regular file, or cannot be opened",
+                 refused[i]);
+    if (errors)
+        diag_error_at(run->diags, unit->loc, "'%s' does not compile for %s: %zu error%s",
+                      unit->name, unit->arch, errors, errors == 1 ? "" : "s");
+    else
+        diag_error_at(run->diags, unit->loc, "'%s' does not compile for %s: %s", unit->name,
+                      unit->arch, error);
+}
+
+static void take_result(struct run *run, struct worker *worker, struct wire_message *message)
+{
+    struct arena arena = {0};
+    struct compile_result taken = {0};
+    uint64_t outcome = wire_take_u64(message);
+    const char *error = wire_take_text(message, &arena);
+    size_t log_size, refused_count;
+    const char *log = wire_take_bytes(message, &arena, &log_size);
+    taken.cubin = wire_take_bytes(message, run->arena, &taken.cubin_size);
+    take_inputs(message, run->arena, &taken);
+    taken.missed = wire_take_texts(message, run->arena, &taken.missed_count);
+    const char **refused = wire_take_texts(message, &arena, &refused_count);
+    taken.seconds = (double)wire_take_u64(message) * 1e-9;
+    taken.peak_bytes = wire_take_u64(message);
+    uint64_t resident = wire_take_u64(message);
+    taken.nvrtc_major = (int)wire_take_u64(message);
+    taken.nvrtc_minor = (int)wire_take_u64(message);
+    if (!wire_done(message) || !worker->ready || worker->unit == NO_UNIT ||
+        outcome > WORKER_REFUSED) {
+        lose(run, worker, "its worker wrote something that is no answer");
+    } else {
+        size_t unit = worker->unit;
+        bool failed = outcome == WORKER_REFUSED;
+        read_log(run, log, &taken);
+        run->results[unit] = taken;
+        report(run, &run->units[unit], &taken, failed, error, refused, refused_count);
+        unit_done(run, worker, failed ? COMPILE_FAILED : COMPILE_OK);
+        if (resident > RECYCLE_BYTES)
+            discard(worker);
+    }
+    arena_free(&arena);
+}
+
+static void take_messages(struct run *run, struct worker *worker)
+{
+    struct wire_message message;
+    size_t used;
+    enum wire_state state;
+    while (worker->proc.pid && (state = wire_next(str_text(&worker->received), worker->received.len,
+                                                  &message, &used)) != WIRE_MORE) {
+        /* A lost worker takes its buffer with it, so the message is moved out first. */
+        struct str bytes = worker->received;
+        worker->received = (struct str){0};
+        if (state == WIRE_WHOLE)
+            str_add(&worker->received, bytes.data + used, bytes.len - used);
+        if (state == WIRE_WHOLE && message.type == WIRE_READY)
+            take_ready(run, worker, &message);
+        else if (state == WIRE_WHOLE && message.type == WIRE_RESULT)
+            take_result(run, worker, &message);
+        else
+            lose(run, worker, "its worker wrote something that is no answer");
+        str_free(&bytes);
+    }
+}
+
+/* ---- Pipes
+ * --------------------------------------------------------------------------------------- */
+
+/* Reads what is there; false at the end of the stream. */
+static bool drain(int fd, struct str *out)
+{
+    char chunk[64 * 1024];
+    for (;;) {
+        ssize_t got = read(fd, chunk, sizeof chunk);
+        if (got > 0)
+            str_add(out, chunk, (size_t)got);
+        else if (got < 0 && errno == EINTR)
+            continue;
+        else
+            return got < 0 && errno == EAGAIN;
+    }
+}
+
+static void drain_errors(struct worker *worker)
+{
+    struct proc *proc = &worker->proc;
+    if (proc->error >= 0 && !drain(proc->error, &worker->errors)) {
+        close(proc->error);
+        proc->error = -1;
+    }
+    struct str *errors = &worker->errors;
+    if (errors->len > ERROR_TEXT_MAX) {
+        memmove(errors->data, errors->data + errors->len - ERROR_TEXT_MAX, ERROR_TEXT_MAX + 1);
+        errors->len = ERROR_TEXT_MAX;
+    }
+}
+
+/* Its output has ended: says how the worker ended. One that lives on without its pipe is killed. */
+static void ended(struct run *run, struct worker *worker)
+{
+    int status = 0;
+    pid_t got = 0;
+    for (int i = 0; i < 200 && (got = waitpid(worker->proc.pid, &status, WNOHANG)) == 0; i++)
+        poll(NULL, 0, 5);
+    drain_errors(worker);
+    struct str text = {0};
+    if (got == worker->proc.pid) {
+        worker->proc.pid = 0;
+        proc_close(&worker->proc);
+        proc_describe(status, &text);
+    } else {
+        str_adds(&text, "closed its pipe");
+    }
+    bool had_unit = worker->unit != NO_UNIT, ready = worker->ready;
+    lose(run, worker, "its worker %s%s", str_text(&text), ready ? "" : " before it was ready");
+    str_free(&text);
+    if (had_unit && !ready)
+        start_failed(run);
+}
+
+static void send_some(struct worker *worker)
+{
+    struct str *out = &worker->to_send;
+    while (worker->sent < out->len) {
+        ssize_t done = write(worker->proc.in, out->data + worker->sent, out->len - worker->sent);
+        if (done < 0 && errno == EINTR)
+            continue;
+        /* EPIPE: the worker's end is seen on its output. */
+        if (done < 0)
+            break;
+        worker->sent += (size_t)done;
+    }
+    if (worker->sent == out->len || (errno != EAGAIN && errno != EINTR)) {
+        str_clear(out);
+        worker->sent = 0;
+    }
+}
+
+static void check_limits(struct run *run, struct worker *worker, double time)
+{
+    const struct compile_options *options = run->options;
+    if (worker->unit == NO_UNIT)
+        return;
+    if (options->unit_timeout && time - worker->started > options->unit_timeout) {
+        lose(run, worker, "it took longer than the time limit of %u s", options->unit_timeout);
+        return;
+    }
+    if (time - worker->memory_checked < 0.2)
+        return;
+    worker->memory_checked = time;
+    uint64_t resident = proc_resident(worker->proc.pid);
+    if (resident > worker->peak_bytes)
+        worker->peak_bytes = resident;
+    if (options->worker_memory && resident > options->worker_memory)
+        lose(run, worker, "its worker used %" PRIu64 " MiB, more than the limit of %" PRIu64 " MiB",
+             resident >> 20, options->worker_memory >> 20);
+}
+
+static void poll_workers(struct run *run)
+{
+    struct pollfd *fds = mem_alloc(run->worker_count * 3, sizeof *fds);
+    for (size_t i = 0; i < run->worker_count; i++) {
+        const struct worker *worker = &run->workers[i];
+        fds[i * 3] = (struct pollfd){worker->proc.pid ? worker->proc.out : -1, POLLIN, 0};
+        fds[i * 3 + 1] = (struct pollfd){worker->proc.pid ? worker->proc.error : -1, POLLIN, 0};
+        fds[i * 3 + 2] = (struct pollfd){worker->to_send.len ? worker->proc.in : -1, POLLOUT, 0};
+    }
+    int ready = poll(fds, (nfds_t)(run->worker_count * 3), TICK_MS);
+    double time = now();
+    for (size_t i = 0; i < run->worker_count; i++) {
+        struct worker *worker = &run->workers[i];
+        if (!worker->proc.pid)
+            continue;
+        bool open = true;
+        if (ready > 0) {
+            if (fds[i * 3 + 1].revents)
+                drain_errors(worker);
+            if (fds[i * 3 + 2].revents)
+                send_some(worker);
+            if (fds[i * 3].revents)
+                open = drain(worker->proc.out, &worker->received);
+        }
+        take_messages(run, worker);
+        if (worker->proc.pid && !open)
+            ended(run, worker);
+        else if (worker->proc.pid)
+            check_limits(run, worker, time);
+    }
+    free(fds);
+}
+
+static bool wants_stop(const struct run *run)
+{
+    return run->abort || (run->options->stop && *run->options->stop);
+}
+
+static void loop(struct run *run)
+{
+    double ticked = 0;
+    while (!wants_stop(run)) {
+        for (size_t i = 0; i < run->worker_count && !run->stop; i++)
+            if (run->workers[i].unit == NO_UNIT && run->next < run->count)
+                hand_out(run, &run->workers[i]);
+        if (!run->running && (run->stop || run->next == run->count))
+            break;
+        poll_workers(run);
+        if (now() - ticked >= TICK_MS * 1e-3) {
+            ticked = now();
+            tell(run, COMPILE_TICK, NO_UNIT);
+        }
+    }
+    for (size_t i = 0; i < run->worker_count; i++) {
+        /* A unit that was stopped is as if it had never begun. */
+        run->workers[i].unit = NO_UNIT;
+        discard(&run->workers[i]);
+    }
+}
+
+bool compile_run(const struct compile_unit *units, size_t count,
+                 const struct compile_options *options, struct arena *arena,
+                 struct compile_result *out_results, struct diags *diags)
+{
+    struct run run = {
+        .units = units,
+        .count = count,
+        .options = options,
+        .arena = arena,
+        .results = out_results,
+        .diags = diags,
+        .worker_count = options->workers < count ? options->workers : count,
+    };
+    for (size_t i = 0; i < count; i++)
+        out_results[i] = (struct compile_result){.log = ""};
+    if (!count)
+        return true;
+    /* A worker that dies while it is written to must not take the tool with it. */
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    sigaction(SIGPIPE, &ignore, &before);
+    make_order(&run);
+    run.workers = mem_alloc(run.worker_count, sizeof *run.workers);
+    for (size_t i = 0; i < run.worker_count; i++)
+        discard(&run.workers[i]);
+    loop(&run);
+    free(run.workers);
+    sigaction(SIGPIPE, &before, NULL);
+    bool ok = true;
+    for (size_t i = 0; i < count; i++)
+        ok &= out_results[i].status == COMPILE_OK;
+    return ok;
+}

@@ -1,0 +1,357 @@
+#include "compile/file_layer.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/embed.h"
+
+/* NVRTC compiles on a thread of its own, so the state is the process's and under a lock. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct layer_log *active; /* NULL: every call goes straight to libc */
+static const char *const *cuda_folders;
+static size_t cuda_folder_count;
+
+/* Buffers behind the streams that NVRTC has been given; freed when the compile is over. */
+static char **buffers;
+static size_t buffer_count, buffer_cap;
+
+struct source {
+    int fd;                         /* -1: not a file of the disk */
+    const struct embed_file *embed; /* NULL: not built in */
+    struct stat info;
+};
+
+void layer_set_cuda(const char *const *folders, size_t count)
+{
+    cuda_folders = folders;
+    cuda_folder_count = count;
+}
+
+static const char *below(const char *name, const char *root)
+{
+    size_t length = strlen(root);
+    if (strncmp(name, root, length) != 0 || (name[length] && name[length] != '/'))
+        return NULL;
+    name += length;
+    while (*name == '/')
+        name++;
+    return name;
+}
+
+/* The name as it is recorded: without "./" in front and without the virtual current folder. */
+static const char *plain_name(const char *name)
+{
+    const char *rest = below(name, COMPILE_CWD);
+    if (rest)
+        name = *rest ? rest : ".";
+    while (name[0] == '.' && name[1] == '/') {
+        name += 2;
+        while (*name == '/')
+            name++;
+    }
+    return *name ? name : ".";
+}
+
+static int open_at(int folder, const char *name, struct stat *out_info)
+{
+    /* O_NONBLOCK: opening a FIFO must not wait for a writer. */
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0 && fstat(fd, out_info) != 0) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static bool find_embedded(const char *name, struct source *out)
+{
+    for (const struct embed_file *file = embed_headers; file->name; file++)
+        if (strcmp(file->name, name) == 0) {
+            out->embed = file;
+            out->info.st_mode = S_IFREG | 0444;
+            out->info.st_size = (off_t)file->size;
+            out->info.st_ino = (ino_t)(file - embed_headers) + 1;
+            out->info.st_nlink = 1;
+            return true;
+        }
+    errno = ENOENT;
+    return false;
+}
+
+/* Finds what a name stands for; false with errno when nothing does. */
+static bool open_source(const char *name, struct source *out)
+{
+    *out = (struct source){.fd = -1};
+    const char *rest;
+    if ((rest = below(name, COMPILE_HEADERS_ROOT)))
+        return find_embedded(rest, out);
+    if (!(rest = below(name, COMPILE_CUDA_ROOT))) {
+        out->fd = open_at(AT_FDCWD, name, &out->info);
+        return out->fd >= 0;
+    }
+    char path[PATH_MAX];
+    for (size_t i = 0; i < cuda_folder_count; i++) {
+        if ((size_t)snprintf(path, sizeof path, "%s/%s", cuda_folders[i], rest) >= sizeof path)
+            continue;
+        out->fd = open_at(AT_FDCWD, path, &out->info);
+        if (out->fd >= 0)
+            return true;
+    }
+    errno = ENOENT;
+    return false;
+}
+
+static void keep_name(struct layer_log *log, const char ***list, size_t *count, size_t *cap,
+                      const char *name)
+{
+    if (*count == *cap) {
+        *cap = *cap ? *cap * 2 : 64;
+        *list = mem_resize(*list, *cap, sizeof **list);
+    }
+    (*list)[(*count)++] = arena_strdup(&log->arena, name);
+}
+
+static void keep_missed(const char *name)
+{
+    keep_name(active, &active->missed, &active->missed_count, &active->missed_cap, name);
+}
+
+static void keep_refused(const char *name)
+{
+    keep_name(active, &active->refused, &active->refused_count, &active->refused_cap, name);
+}
+
+static int64_t nanoseconds(struct timespec time)
+{
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static void keep_opened(const char *name, const struct stat *info, const struct str *bytes)
+{
+    struct layer_log *log = active;
+    for (size_t i = 0; i < log->opened_count; i++)
+        if (strcmp(log->opened[i].name, name) == 0)
+            return;
+    if (log->opened_count == log->opened_cap) {
+        log->opened_cap = log->opened_cap ? log->opened_cap * 2 : 64;
+        log->opened = mem_resize(log->opened, log->opened_cap, sizeof *log->opened);
+    }
+    struct digest_state state;
+    digest_start(&state);
+    digest_add(&state, bytes->data, bytes->len);
+    log->opened[log->opened_count++] = (struct compile_input){
+        .name = arena_strdup(&log->arena, name),
+        .digest = digest_finish(&state),
+        .dev = info->st_dev,
+        .ino = info->st_dev ? info->st_ino : 0,
+        .size = (uint64_t)info->st_size,
+        .mtime_ns = nanoseconds(info->st_mtim),
+        .ctime_ns = nanoseconds(info->st_ctim),
+    };
+}
+
+static bool read_all(int fd, struct str *out)
+{
+    char chunk[64 * 1024];
+    for (ssize_t got; (got = read(fd, chunk, sizeof chunk)) != 0;) {
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return false;
+        str_add(out, chunk, (size_t)got);
+    }
+    return true;
+}
+
+/* Under the lock, with a log. */
+static int read_source(const char *given, struct str *out)
+{
+    const char *name = plain_name(given);
+    struct source source;
+    str_clear(out);
+    str_add(out, "", 0);
+    if (!open_source(name, &source)) {
+        int error = errno;
+        if (error == ENOENT || error == ENOTDIR)
+            keep_missed(name);
+        else
+            keep_refused(name);
+        return error;
+    }
+    int error = 0;
+    if (!S_ISREG(source.info.st_mode)) {
+        error = S_ISDIR(source.info.st_mode) ? EISDIR : EINVAL;
+        keep_refused(name);
+    } else if (source.embed) {
+        str_add(out, source.embed->data, source.embed->size);
+    } else if (!read_all(source.fd, out)) {
+        error = errno;
+        keep_refused(name);
+    }
+    if (source.fd >= 0)
+        close(source.fd);
+    if (error)
+        return error;
+    keep_opened(name, &source.info, out);
+    static const char mark[3] = "\xef\xbb\xbf";
+    if (out->len >= sizeof mark && memcmp(out->data, mark, sizeof mark) == 0) {
+        memmove(out->data, out->data + sizeof mark, out->len - sizeof mark + 1);
+        out->len -= sizeof mark;
+    }
+    return 0;
+}
+
+int layer_read(const char *name, struct str *out)
+{
+    pthread_mutex_lock(&lock);
+    int error = read_source(name, out);
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+void layer_start(struct layer_log *log)
+{
+    *log = (struct layer_log){0};
+    pthread_mutex_lock(&lock);
+    active = log;
+    pthread_mutex_unlock(&lock);
+}
+
+void layer_stop(void)
+{
+    pthread_mutex_lock(&lock);
+    active = NULL;
+    for (size_t i = 0; i < buffer_count; i++)
+        free(buffers[i]);
+    free(buffers);
+    buffers = NULL;
+    buffer_count = buffer_cap = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+void layer_free(struct layer_log *log)
+{
+    free(log->opened);
+    free(log->missed);
+    free(log->refused);
+    arena_free(&log->arena);
+    *log = (struct layer_log){0};
+}
+
+/* Under the lock, with a log. */
+static FILE *open_stream(const char *name, const char *mode)
+{
+    if (strchr(mode, 'w') || strchr(mode, 'a') || strchr(mode, '+')) {
+        keep_refused(name);
+        errno = EACCES;
+        return NULL;
+    }
+    struct str bytes = {0};
+    int error = read_source(name, &bytes);
+    FILE *stream = error ? NULL : fmemopen(bytes.data, bytes.len, "r");
+    if (!stream) {
+        str_free(&bytes);
+        errno = error ? error : EIO;
+        return NULL;
+    }
+    if (buffer_count == buffer_cap) {
+        buffer_cap = buffer_cap ? buffer_cap * 2 : 64;
+        buffers = mem_resize(buffers, buffer_cap, sizeof *buffers);
+    }
+    buffers[buffer_count++] = bytes.data;
+    return stream;
+}
+
+static int find_info(const char *given, struct stat *out)
+{
+    const char *name = plain_name(given);
+    struct source source;
+    if (!open_source(name, &source)) {
+        int error = errno;
+        /* What exists and cannot be opened is found again by fopen, which keeps it as refused. */
+        if (error == ENOENT || error == ENOTDIR)
+            keep_missed(name);
+        errno = error;
+        return -1;
+    }
+    if (source.fd >= 0)
+        close(source.fd);
+    if (!S_ISREG(source.info.st_mode) && !S_ISDIR(source.info.st_mode)) {
+        keep_refused(name);
+        errno = ENOENT;
+        return -1;
+    }
+    static const struct timespec never;
+    source.info.st_atim = source.info.st_mtim = source.info.st_ctim = never;
+    *out = source.info;
+    return 0;
+}
+
+/* ---- What NVRTC's calls reach ---------------------------------------------------------------- */
+
+#define NEXT(name)                                                                                 \
+    static __typeof__(name) *next;                                                                 \
+    if (!next) {                                                                                   \
+        void *address = dlsym(RTLD_NEXT, #name);                                                   \
+        memcpy(&next, &address, sizeof next);                                                      \
+    }
+
+FILE *fopen(const char *name, const char *mode)
+{
+    NEXT(fopen)
+    pthread_mutex_lock(&lock);
+    bool layered = active != NULL;
+    FILE *stream = layered ? open_stream(name, mode) : NULL;
+    pthread_mutex_unlock(&lock);
+    return layered ? stream : next(name, mode);
+}
+
+FILE *fopen64(const char *name, const char *mode)
+{
+    return fopen(name, mode);
+}
+
+/* glibc 2.33 and newer export these for old binaries and no longer declare them. */
+int __xstat(int version, const char *name, struct stat *out);
+int __lxstat(int version, const char *name, struct stat *out);
+
+int __xstat(int version, const char *name, struct stat *out)
+{
+    (void)version;
+    pthread_mutex_lock(&lock);
+    bool layered = active != NULL;
+    int result = layered ? find_info(name, out) : 0;
+    pthread_mutex_unlock(&lock);
+    return layered ? result : fstatat(AT_FDCWD, name, out, 0);
+}
+
+int __lxstat(int version, const char *name, struct stat *out)
+{
+    return __xstat(version, name, out);
+}
+
+char *getcwd(char *buffer, size_t size)
+{
+    NEXT(getcwd)
+    pthread_mutex_lock(&lock);
+    bool layered = active != NULL;
+    pthread_mutex_unlock(&lock);
+    if (!layered)
+        return next(buffer, size);
+    if (!buffer)
+        return strdup(COMPILE_CWD);
+    if (size <= strlen(COMPILE_CWD)) {
+        errno = ERANGE;
+        return NULL;
+    }
+    return strcpy(buffer, COMPILE_CWD);
+}

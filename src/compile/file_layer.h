@@ -1,0 +1,45 @@
+#ifndef COMPILE_FILE_LAYER_H
+#define COMPILE_FILE_LAYER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "compile/compile.h"
+
+/* What NVRTC sees of the file system. The executable exports fopen and its kin, which NVRTC's calls
+ * then reach; between layer_start and layer_stop the thread's calls go through here:
+ *
+ *   name given to NVRTC            what it reads
+ *   relative, COMPILE_CWD/...      the file under the project root (the current folder)
+ *   COMPILE_CUDA_ROOT/...          the first of CUDA's header folders that has it
+ *   COMPILE_HEADERS_ROOT/...       the built-in C headers
+ *   any other absolute name        that file
+ *
+ * Only regular files exist, nothing can be written, times are zero and the current folder is
+ * COMPILE_CWD, so that equal inputs give equal cubins on every machine. Every name asked for is
+ * kept. */
+
+struct layer_log {
+    struct compile_input *opened; /* owned; in order, each name once */
+    size_t opened_count, opened_cap;
+    const char **missed; /* owned; in order, may repeat */
+    size_t missed_count, missed_cap;
+    const char **refused; /* owned: names that exist and are no regular files */
+    size_t refused_count, refused_cap;
+    struct arena arena; /* owns the names */
+};
+
+/* CUDA's header folders, kept by reference for all later compiles. */
+void layer_set_cuda(const char *const *folders, size_t count);
+
+/* The bytes of a file as NVRTC would get them (without a byte order mark), recorded like its own
+ * reads. Needs layer_start. Returns 0 or an errno. */
+int layer_read(const char *name, struct str *out);
+
+void layer_start(struct layer_log *log);
+void layer_stop(void);
+void layer_free(struct layer_log *log);
+
+#endif

@@ -1,0 +1,350 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/proc.h"
+#include "compile/compile.h"
+#include "compile/file_layer.h"
+#include "compile/nvrtc.h"
+#include "compile/wire.h"
+#include "compile/worker.h"
+
+struct worker {
+    int in, out;
+    struct str received;
+    struct arena arena; /* what lives as long as the worker */
+    struct nvrtc nvrtc;
+    bool ready;
+};
+
+static bool send_all(int fd, const struct str *bytes)
+{
+    for (size_t at = 0; at < bytes->len;) {
+        ssize_t done = write(fd, bytes->data + at, bytes->len - at);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return false;
+        at += (size_t)done;
+    }
+    return true;
+}
+
+/* NVRTC's text goes to the log of the unit, ours to one line per error. */
+static void add_errors(const struct diags *diags, struct str *out)
+{
+    for (size_t i = 0; i < diags->count; i++)
+        str_addf(out, "%s%s", i ? "\n" : "", diags->items[i].message);
+}
+
+static bool start(struct worker *worker, struct wire_message *message)
+{
+    const char *path = wire_take_text(message, &worker->arena);
+    size_t count;
+    const char **folders = wire_take_texts(message, &worker->arena, &count);
+    if (!wire_done(message))
+        return false;
+    layer_set_cuda(folders, count);
+    struct diags diags = {0};
+    worker->ready = nvrtc_open(path, &worker->nvrtc, &diags);
+    struct str errors = {0}, answer = {0};
+    add_errors(&diags, &errors);
+    size_t begin = wire_begin(&answer, WIRE_READY);
+    wire_text(&answer, str_text(&errors));
+    wire_end(&answer, begin);
+    bool ok = send_all(worker->out, &answer);
+    str_free(&errors);
+    str_free(&answer);
+    diag_free(&diags);
+    return ok;
+}
+
+struct job {
+    const char *root, *source, *arch;
+    const char **options;
+    size_t option_count;
+    enum worker_outcome outcome;
+    struct str error, cubin, log;
+    struct layer_log files;
+};
+
+/* "sm_90a" -> 90, 0 when it is no name of a real arch. */
+static int arch_number(const char *arch)
+{
+    if (!str_starts(arch, "sm_"))
+        return 0;
+    char *end;
+    long number = strtol(arch + 3, &end, 10);
+    bool known = (*end == '\0' || ((*end == 'a' || *end == 'f') && end[1] == '\0')) &&
+                 arch[3] >= '1' && arch[3] <= '9' && number < 10000;
+    return known ? (int)number : 0;
+}
+
+static bool knows_arch(const struct nvrtc_info *info, const char *arch)
+{
+    int number = arch_number(arch);
+    for (size_t i = 0; number && i < info->arch_count; i++)
+        if (info->archs[i] == number)
+            return true;
+    return false;
+}
+
+static bool refuse(struct job *job, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static bool refuse(struct job *job, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    str_addv(&job->error, format, args);
+    va_end(args);
+    job->outcome = WORKER_REFUSED;
+    return false;
+}
+
+static bool read_source(struct job *job, struct str *out)
+{
+    int error = layer_read(job->source, out);
+    if (error)
+        return refuse(job, "cannot read the source '%s': %s", job->source, strerror(error));
+    if (strlen(out->data) != out->len)
+        return refuse(job, "the source '%s' holds a NUL byte at offset %zu", job->source,
+                      strlen(out->data));
+    return true;
+}
+
+static bool take(struct str *out, const struct nvrtc *nvrtc, nvrtc_program program,
+                 int (*size_of)(nvrtc_program, size_t *), int (*get)(nvrtc_program, char *))
+{
+    size_t size = 0;
+    (void)nvrtc;
+    if (size_of(program, &size) != NVRTC_OK)
+        return false;
+    char *bytes = mem_alloc(size + 1, 1);
+    bool ok = get(program, bytes) == NVRTC_OK;
+    if (ok)
+        str_add(out, bytes, size);
+    free(bytes);
+    return ok;
+}
+
+static void compile(const struct nvrtc *nvrtc, struct job *job, const char *text)
+{
+    nvrtc_program program;
+    int result = nvrtc->CreateProgram(&program, text, job->source, 0, NULL, NULL);
+    if (result != NVRTC_OK) {
+        refuse(job, "NVRTC cannot take the source: %s", nvrtc->GetErrorString(result));
+        return;
+    }
+    result = nvrtc->CompileProgram(program, (int)job->option_count, job->options);
+    take(&job->log, nvrtc, program, nvrtc->GetProgramLogSize, nvrtc->GetProgramLog);
+    if (job->log.len && job->log.data[job->log.len - 1] == '\0')
+        job->log.len--;
+    if (result == NVRTC_OUT_OF_MEMORY)
+        refuse(job, "NVRTC ran out of memory");
+    else if (result != NVRTC_OK)
+        refuse(job, "%s", nvrtc->GetErrorString(result));
+    else if (!take(&job->cubin, nvrtc, program, nvrtc->GetCUBINSize, nvrtc->GetCUBIN) ||
+             !job->cubin.len)
+        refuse(job, "NVRTC made no cubin: a flag asks for something else");
+    nvrtc->DestroyProgram(&program);
+}
+
+static void run_job(const struct nvrtc *nvrtc, struct job *job)
+{
+    if (!knows_arch(&nvrtc->info, job->arch)) {
+        struct str archs = {0};
+        nvrtc_add_archs(&nvrtc->info, &archs);
+        refuse(job, "NVRTC %d.%d does not know the arch '%s', expected one of: %s",
+               nvrtc->info.major, nvrtc->info.minor, job->arch, str_text(&archs));
+        str_free(&archs);
+        return;
+    }
+    if (chdir(job->root) != 0) {
+        refuse(job, "cannot enter the project root '%s': %s", job->root, strerror(errno));
+        return;
+    }
+    /* A hit of NVRTC's own cache would bring no ptxas log. The list has room for one more. */
+    if (nvrtc_at_least(&nvrtc->info, 12, 9))
+        job->options[job->option_count++] = "-no-cache";
+    struct str text = {0};
+    layer_start(&job->files);
+    if (read_source(job, &text))
+        compile(nvrtc, job, text.data);
+    layer_stop();
+    str_free(&text);
+}
+
+static uint64_t status_bytes(const char *field)
+{
+    FILE *file = fopen("/proc/self/status", "re");
+    char line[256];
+    uint64_t kib = 0;
+    size_t length = strlen(field);
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, field, length) == 0)
+            sscanf(line + length, ": %" SCNu64, &kib);
+    if (file)
+        fclose(file);
+    return kib * 1024;
+}
+
+/* Makes VmHWM start again from the present size. */
+static void reset_peak(void)
+{
+    int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    ssize_t done = write(fd, "5", 1);
+    (void)done;
+    close(fd);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct compile_input *)a)->name, ((const struct compile_input *)b)->name);
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static size_t sort_unique(const char **texts, size_t count)
+{
+    size_t kept = 0;
+    if (count)
+        qsort(texts, count, sizeof *texts, by_text);
+    for (size_t i = 0; i < count; i++)
+        if (!kept || strcmp(texts[kept - 1], texts[i]) != 0)
+            texts[kept++] = texts[i];
+    return kept;
+}
+
+static void add_files(struct str *out, struct layer_log *files)
+{
+    if (files->opened_count > 1)
+        qsort(files->opened + 1, files->opened_count - 1, sizeof *files->opened, by_name);
+    wire_u64(out, files->opened_count);
+    for (size_t i = 0; i < files->opened_count; i++) {
+        const struct compile_input *input = &files->opened[i];
+        wire_text(out, input->name);
+        wire_bytes(out, input->digest.bytes, DIGEST_SIZE);
+        wire_u64(out, input->dev);
+        wire_u64(out, input->ino);
+        wire_u64(out, input->size);
+        wire_u64(out, (uint64_t)input->mtime_ns);
+        wire_u64(out, (uint64_t)input->ctime_ns);
+    }
+    wire_texts(out, files->missed, sort_unique(files->missed, files->missed_count));
+    wire_texts(out, files->refused, sort_unique(files->refused, files->refused_count));
+}
+
+static bool work(struct worker *worker, struct wire_message *message)
+{
+    struct arena arena = {0};
+    struct job job = {
+        .root = wire_take_text(message, &arena),
+        .source = wire_take_text(message, &arena),
+        .arch = wire_take_text(message, &arena),
+        .options = wire_take_texts(message, &arena, &job.option_count),
+    };
+    if (!wire_done(message) || !worker->ready)
+        return false;
+    struct timespec before, after;
+    reset_peak();
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    run_job(&worker->nvrtc, &job);
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    struct str answer = {0};
+    size_t begin = wire_begin(&answer, WIRE_RESULT);
+    wire_u64(&answer, job.outcome);
+    wire_text(&answer, str_text(&job.error));
+    wire_bytes(&answer, job.log.data, job.log.len);
+    wire_bytes(&answer, job.cubin.data, job.cubin.len);
+    add_files(&answer, &job.files);
+    wire_u64(&answer, (uint64_t)((after.tv_sec - before.tv_sec) * 1000000000 + after.tv_nsec -
+                                 before.tv_nsec));
+    wire_u64(&answer, status_bytes("VmHWM"));
+    wire_u64(&answer, status_bytes("VmRSS"));
+    wire_u64(&answer, (uint64_t)worker->nvrtc.info.major);
+    wire_u64(&answer, (uint64_t)worker->nvrtc.info.minor);
+    wire_end(&answer, begin);
+    bool ok = send_all(worker->out, &answer);
+    str_free(&answer);
+    str_free(&job.error);
+    str_free(&job.log);
+    str_free(&job.cubin);
+    layer_free(&job.files);
+    arena_free(&arena);
+    return ok;
+}
+
+static bool receive(struct worker *worker)
+{
+    char chunk[64 * 1024];
+    ssize_t got;
+    while ((got = read(worker->in, chunk, sizeof chunk)) < 0 && errno == EINTR)
+        ;
+    if (got > 0)
+        str_add(&worker->received, chunk, (size_t)got);
+    return got > 0;
+}
+
+/* The pipes move away from 0 and 1, so that nothing that NVRTC prints can be taken for an answer.
+ */
+static bool move_pipes(struct worker *worker)
+{
+    worker->in = fcntl(0, F_DUPFD_CLOEXEC, 10);
+    worker->out = fcntl(1, F_DUPFD_CLOEXEC, 10);
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return worker->in >= 0 && worker->out >= 0 && null >= 0 && dup2(null, 0) == 0 &&
+           dup2(2, 1) == 1;
+}
+
+/* NVRTC reads variables that change what it makes (NVRTC_APPEND_FLAGS and others): it gets none. */
+static bool set_environment(void)
+{
+    return clearenv() == 0 && setenv("CUDA_CACHE_DISABLE", "1", 1) == 0 &&
+           setenv("PWD", COMPILE_CWD, 1) == 0 && setenv("TZ", "UTC", 1) == 0 &&
+           setenv("LC_ALL", "C.UTF-8", 1) == 0;
+}
+
+int compile_worker_main(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    struct worker worker = {0};
+    /* Ctrl-C reaches the whole group: the tool decides what ends, and a worker ends with it. */
+    signal(SIGINT, SIG_IGN);
+    if (!move_pipes(&worker) || !set_environment()) {
+        perror("kpack: compile worker");
+        return 1;
+    }
+    bool ok = true;
+    while (ok && receive(&worker)) {
+        struct wire_message message;
+        size_t used;
+        enum wire_state state;
+        while (ok && (state = wire_next(str_text(&worker.received), worker.received.len, &message,
+                                        &used)) != WIRE_MORE) {
+            if (state == WIRE_WHOLE && message.type == WIRE_START)
+                ok = start(&worker, &message);
+            else if (state == WIRE_WHOLE && message.type == WIRE_JOB)
+                ok = work(&worker, &message);
+            else
+                ok = false;
+            if (!ok)
+                break;
+            memmove(worker.received.data, worker.received.data + used, worker.received.len - used);
+            worker.received.len -= used;
+        }
+    }
+    /* NVRTC's threads and destructors have nothing to save. */
+    _exit(ok ? 0 : 1);
+}
