@@ -65,10 +65,11 @@ setup:
 	$(Q).ci/setup build
 
 # Rewritten when its text would change: what follows from the old text is then made again.
-remember = $(shell mkdir -p $B)$(if $(call differs,$(file <$B/$1),$2),$(file >$B/$1,$2))
+dry_run := $(findstring n,$(firstword -$(MAKEFLAGS)))
+remember = $(shell mkdir -p $B)$(if $(dry_run),,$(if $(call differs,$(file <$B/$1),$2),$(file >$B/$1,$2)))
 differs = $(subst x$(strip $1),,x$(strip $2))$(subst x$(strip $2),,x$(strip $1))
 $(call remember,flags,$(CC) $(ALL_CFLAGS))
-$(call remember,sources,$(tool_src) $(runtime_src) $(ops_src))
+$(call remember,sources,$(tool_src) $(runtime_src) $(ops_src) $(lua_files) $(header_files))
 
 $B/obj/%.o: %.c $B/flags Makefile | setup
 	$(call say,CC,$<)
@@ -80,11 +81,11 @@ $B/pic/%.o: %.c $B/flags Makefile | setup
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
 
-$B/gen/embed_lua.c: src/base/embed.sh $(addprefix lua/,$(lua_files)) Makefile
+$B/gen/embed_lua.c: src/base/embed.sh $(addprefix lua/,$(lua_files)) $B/sources Makefile
 	@mkdir -p $(@D)
 	$(Q)src/base/embed.sh embed_lua lua $(lua_files) > $@
 
-$B/gen/embed_headers.c: src/base/embed.sh $(addprefix src/compile/headers/,$(header_files)) Makefile
+$B/gen/embed_headers.c: src/base/embed.sh $(addprefix src/compile/headers/,$(header_files)) $B/sources Makefile
 	@mkdir -p $(@D)
 	$(Q)src/base/embed.sh embed_headers src/compile/headers $(header_files) > $@
 

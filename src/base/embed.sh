@@ -14,7 +14,7 @@ for file in "$@"; do
 done
 # Sizes are link-time constants that C cannot put in an initialiser, so a constructor fills them in.
 echo "static struct embed_file files[$n + 1];"
-echo "extern const struct embed_file $table[$n + 1] __attribute__((alias(\"files\")));"
+echo "extern const struct embed_file ${table}[$n + 1] __attribute__((alias(\"files\")));"
 echo '__attribute__((constructor)) static void fill(void)'
 echo '{'
 n=0
