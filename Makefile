@@ -126,6 +126,24 @@ cuda: | setup
 	$(Q).ci/setup cuda
 .PHONY: cuda
 
+# ---- GPU bundle: what a machine with PyTorch and the CUDA driver needs to run tests/gpu/run -------
+
+gpu-bundle: images out/gpu/device_cost
+	$(Q)mkdir -p out/gpu/lib out/gpu/tests
+	$(Q)rm -rf out/gpu/tests/gpu out/gpu/tests/bench out/gpu/peers
+	$(Q)cp out/hopper.kpk out/gb10.kpk out/gpu/
+	$(Q)cp out/lib/libkpk.so out/lib/libkpk_ops.so out/gpu/lib/
+	$(Q)cp -r tests/gpu tests/bench out/gpu/tests/
+	$(Q)tests/bench/peers.py out/hopper.kpk out/gpu/peers $(FATBINARY)
+	$(Q)du -sh out/gpu
+
+FATBINARY ?= $(firstword $(wildcard /usr/local/cuda/bin/fatbinary) fatbinary)
+
+out/gpu/device_cost: tests/bench/device_cost.c src/runtime/kpk.h Makefile | setup
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARNINGS) -Isrc -o $@ $< -ldl
+
 # ---- Installing ---------------------------------------------------------------------------------
 
 PREFIX ?= /usr/local
