@@ -108,7 +108,8 @@ $B/lib/libkpk.a: $(call pic,$(runtime_src)) $B/sources
 $B/lib/libkpk.so: $(call pic,$(runtime_src)) $B/sources
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(SANITIZE) -shared -Wl,-soname,libkpk.so -o $@ $(filter %.o,$^) -lzstd -ldl -lpthread
+	$(Q)$(CC) $(SANITIZE) -shared -Wl,-soname,libkpk.so -Wl,--exclude-libs,ALL -o $@ $(filter %.o,$^) \
+	    -Wl,-Bstatic -lzstd -Wl,-Bdynamic -ldl -lpthread
 
 $B/lib/libkpk_ops.so: $(call pic,$(ops_src)) $B/sources | $B/lib/libkpk.so
 	$(call say,LINK,$@)
@@ -143,6 +144,17 @@ out/gpu/device_cost: tests/bench/device_cost.c src/runtime/kpk.h Makefile | setu
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARNINGS) -Isrc -o $@ $< -ldl
+
+# What a machine with a GPU needs to run tests/gpu: copied anywhere, it needs PyTorch and the driver.
+gpu-bundle: images
+	@rm -rf out/gpu.tmp && mkdir -p out/gpu.tmp/lib out/gpu.tmp/tests
+	$(Q)cp out/hopper.kpk out/gb10.kpk out/gpu.tmp
+	$(Q)cp out/lib/libkpk.so out/lib/libkpk_ops.so out/gpu.tmp/lib
+	$(Q)cp -R tests/gpu $(wildcard tests/bench) out/gpu.tmp/tests
+	@find out/gpu.tmp -name __pycache__ -prune -exec rm -rf {} +
+	@kib=$$(du -sk --apparent-size out/gpu.tmp | cut -f1); \
+	if [ "$$kib" -ge 16384 ]; then echo "out/gpu.tmp has $$kib KiB: a bundle stays under 16384" >&2; exit 1; fi; \
+	rm -rf out/gpu && mv out/gpu.tmp out/gpu && echo "out/gpu: $$kib KiB; run tests/gpu/run there"
 
 # ---- Installing ---------------------------------------------------------------------------------
 
