@@ -65,7 +65,7 @@ setup:
 	$(Q).ci/setup build
 
 # Rewritten when its text would change: what follows from the old text is then made again.
-dry_run := $(findstring n,$(firstword -$(MAKEFLAGS)))
+dry_run := $(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
 remember = $(shell mkdir -p $B)$(if $(dry_run),,$(if $(call differs,$(file <$B/$1),$2),$(file >$B/$1,$2)))
 differs = $(subst x$(strip $1),,x$(strip $2))$(subst x$(strip $2),,x$(strip $1))
 $(call remember,flags,$(CC) $(ALL_CFLAGS))
@@ -179,18 +179,34 @@ install: all
 unit_src := $(wildcard tests/unit/test_*.c)
 unit_bin := $(patsubst tests/unit/%.c,$B/tests/%,$(unit_src))
 
-# An archive: a test takes from it only the launchers that it calls.
+# Archives: a test takes from them only what it calls.
 $B/obj/ops.a: $(call obj,$(ops_src)) $B/sources
 	$(call say,AR,$@)
 	@mkdir -p $(@D)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
-$B/tests/%: $B/obj/tests/unit/%.o $(core_obj) $B/obj/ops.a
+test_help := $(call obj,$(filter-out $(unit_src),$(wildcard tests/unit/*.c)) tests/fake/cuda.c)
+$B/obj/help.a: $(test_help)
+	$(call say,AR,$@)
+	@mkdir -p $(@D)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$B/tests/%: $B/obj/tests/unit/%.o $(core_obj) $B/obj/ops.a $B/obj/help.a
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(SANITIZE) -rdynamic -o $@ $^ -lcmocka $(dep_libs)
 
-unit: $(unit_bin)
+# A fake CUDA driver, and one that is too old to have what the runtime needs.
+fake: out/fake/libcuda.so.1 out/fake/old/libcuda.so.1
+.PHONY: fake
+out/fake/libcuda.so.1: fake_ldflags :=
+out/fake/old/libcuda.so.1: fake_ldflags := -Wl,--version-script=tests/fake/old.map
+out/fake/libcuda.so.1 out/fake/old/libcuda.so.1: tests/fake/cuda.c tests/fake/cuda.h tests/fake/old.map
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 -fPIC -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic $(fake_ldflags) -o $@ $< -lpthread
+
+unit: $(unit_bin) fake
 .PHONY: unit
 
 # Each test prints TAP. Unit tests run twice: as built for users, and under ASan + UBSan.

@@ -208,7 +208,7 @@ typedef struct kpk_image_info {
 
 typedef struct kpk_module_info {
     const char *name, *source, *origin;
-    uint32_t first_entry, entry_count; /* entry indices; the id of an entry's handle is index + 1 */
+    uint32_t first_entry, entry_count; /* indices for kpk_get_entry */
     uint32_t first_object, object_count;
     uint32_t constant_count, flag_count;
     uint8_t digest[32]; /* BLAKE2b-256 over its cubins */
@@ -221,6 +221,7 @@ typedef enum kpk_twin_bits {
 } kpk_twin_bits;
 
 typedef struct kpk_entry_info {
+    kpk_kernel kernel; /* its handle, as kpk_resolve gives it */
     const char *module, *name;
     const char *twin_of; /* "module:entry", "" when none */
     kpk_twin_bits bits;

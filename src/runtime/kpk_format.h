@@ -23,6 +23,7 @@ enum {
     KPK_DIGEST_SIZE = 16,
     KPK_INDEX_ALIGN = 8, /* every section starts on such an offset; the gap is zero */
     KPK_NONE = 0xffffffff,
+    KPK_GROUP_RAW_LIMIT = 1 << 30, /* raw bytes of one group: what a reader may have to allocate */
 };
 
 /* The part that no version may change. */

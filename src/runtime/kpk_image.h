@@ -1,0 +1,200 @@
+#ifndef KPK_IMAGE_H
+#define KPK_IMAGE_H
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kpk.h"
+#include "kpk_cuda.h"
+#include "kpk_format.h"
+
+/* What the .c files of this folder share; engines include kpk.h only. */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    KPK_MISS_LIMIT = 1024, /* distinct misses that an image remembers */
+    KPK_MISS_SLOTS = 2048,
+    KPK_MESSAGE_SIZE = 1024,
+    KPK_CUBIN_ALIGN = 8, /* an ELF's own fields are read in place */
+};
+
+/* What a launch reads: one cache line holds two. All but `function` are written before it. */
+struct kpk_launch_state {
+    void *function; /* NULL until loaded; stored with release, loaded with acquire */
+    uint32_t block[3];
+    uint32_t default_smem, max_smem; /* bytes of dynamic shared memory */
+    uint32_t status;                 /* why its first use failed for good; KPK_OK: it has not */
+};
+
+struct kpk_object_state {
+    kpk_cu_library library; /* NULL until loaded */
+    uint32_t status;        /* why loading failed for good */
+};
+
+struct kpk_group_state {
+    uint8_t *raw;             /* owned; decoded bytes kept for objects not yet loaded */
+    uint32_t waiting_objects; /* neither loaded nor failed for good */
+};
+
+struct kpk_device {
+    kpk_cu_device handle;
+    int ordinal;
+    uint32_t max_smem, max_smem_optin;
+};
+
+struct kpk_miss_state {
+    char *module; /* owned; one block with entry */
+    const char *entry;
+    uint64_t hash, count;
+};
+
+struct kpk_image {
+    /* What launches read. */
+    const volatile uint32_t *alive; /* not 0 in the process that opened the image */
+    struct kpk_launch_state *launch_states;
+    kpk_cuLaunchKernel_fn launch;
+    uint32_t entry_count;
+    uint32_t tag; /* upper half of every handle */
+
+    /* The verified index. Nothing below changes after kpk_open. */
+    const uint8_t *index; /* owned when `file` >= 0: nobody can change it under us */
+    void *owned_index;
+    struct kpk_header header;
+    const struct kpk_target_record *target;
+    const struct kpk_module_record *modules;
+    const struct kpk_entry_record *entries;
+    const struct kpk_slot *slots;
+    const struct kpk_object_record *objects;
+    const struct kpk_blob_record *blobs;
+    const struct kpk_group_record *groups;
+    const struct kpk_constant_record *constants;
+    const struct kpk_flag_record *flags;
+    const struct kpk_lever_record *levers;
+    const struct kpk_absent_record *absents;
+    const char *strings;
+    uint64_t slot_mask;
+    int file;             /* -1 for an image in memory */
+    const uint8_t *bytes; /* the whole image in memory, else NULL */
+    char *name;           /* owned; for messages */
+    struct kpk_open_desc desc;
+    char *driver_path; /* owned; may be NULL */
+    void *guard_page;  /* NULL: the kernel has no MADV_WIPEONFORK */
+    long pid;
+
+    /* Under `lock`. */
+    pthread_mutex_t lock;
+    void *driver; /* of dlopen */
+    bool cuda_ready;
+    struct kpk_cuda cuda;
+    struct kpk_device *devices;
+    size_t device_count;
+    struct kpk_object_state *object_states;
+    struct kpk_group_state *group_states;
+    uint32_t bind_status; /* of the last kpk_bind; read atomically */
+
+    /* Under `miss_lock`. */
+    pthread_mutex_t miss_lock;
+    struct kpk_miss_state *misses;
+    uint16_t *miss_slots; /* 1 + index */
+    size_t miss_count;
+    bool miss_warned;
+};
+
+/* ---- kpk_message.c ---- */
+
+/* Sends one line through a desc's callback, control bytes replaced. Returns `status`. */
+kpk_status kpk_report(const struct kpk_open_desc *desc, kpk_severity severity, kpk_status status,
+                      const char *format, ...) __attribute__((format(printf, 4, 5), cold));
+
+/* The same as an error of an image, its name in front. */
+kpk_status kpk_fail(const kpk_image *image, kpk_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4), cold));
+
+/* ---- kpk_hash.c ---- */
+
+void kpk_digest(const void *bytes, size_t size, uint8_t out_digest[KPK_DIGEST_SIZE]);
+bool kpk_digest_matches(const void *bytes, size_t size, const uint8_t digest[KPK_DIGEST_SIZE]);
+uint64_t kpk_name_hash(const char *module, size_t module_size, const char *entry,
+                       size_t entry_size);
+
+/* ---- kpk_check.c ---- */
+
+static inline uint32_t kpk_count(const kpk_image *image, enum kpk_section_id id)
+{
+    return image->header.sections[id].count;
+}
+
+/* Checks every bound of the index once; on success the image's table pointers are set and its
+ * records may be followed without further checks. image->header and image->index are given. */
+kpk_status kpk_check_index(kpk_image *image);
+
+/* ---- kpk_read.c ---- */
+
+/* Reads from the image's file or memory; a file that shrank is an error, never a signal. */
+kpk_status kpk_read_bytes(const kpk_image *image, uint64_t offset, void *buffer, size_t size);
+
+/* ---- kpk_resolve.c ---- */
+
+static inline const char *kpk_text(const kpk_image *image, struct kpk_string string)
+{
+    return image->strings + string.offset;
+}
+
+/* Index of an entry or a module, KPK_NONE when absent. */
+uint32_t kpk_lookup(const kpk_image *image, const char *module, size_t module_size,
+                    const char *entry, size_t entry_size);
+uint32_t kpk_lookup_module(const kpk_image *image, const char *module);
+
+/* The entry's index of a handle, KPK_NONE for a zero or foreign one. */
+static inline uint32_t kpk_handle_index(const kpk_image *image, kpk_kernel kernel)
+{
+    uint32_t index = (uint32_t)kernel.id - 1;
+    bool ours = index < image->entry_count && (uint32_t)(kernel.id >> 32) == image->tag;
+    return ours ? index : (uint32_t)KPK_NONE;
+}
+
+static inline kpk_kernel kpk_handle(const kpk_image *image, uint32_t index)
+{
+    kpk_kernel kernel;
+    kernel.id = (uint64_t)image->tag << 32 | (index + 1);
+    return kernel;
+}
+
+/* ---- kpk_group.c ---- */
+
+/* Decodes a group into new memory that the caller frees; the packed bytes' digest is checked. */
+kpk_status kpk_decode_group(const kpk_image *image, uint32_t group, uint8_t **out_raw);
+
+/* ---- kpk_driver.c ---- */
+
+/* Whether this is another process than the one that opened the image. */
+bool kpk_forked_slow(const kpk_image *image);
+
+static inline bool kpk_forked(const kpk_image *image)
+{
+    return *image->alive == 0 && kpk_forked_slow(image);
+}
+
+/* Reports a failed driver call, `format` saying which. Returns `status`. */
+kpk_status kpk_driver_fail(const kpk_image *image, kpk_status status, kpk_cu_result error,
+                           const char *format, ...) __attribute__((format(printf, 4, 5), cold));
+
+/* ---- kpk_load.c ---- */
+
+/* Prepares the entries that are loaded already for a device that has just been bound. */
+kpk_status kpk_load_for_device(kpk_image *image, const struct kpk_device *device);
+
+/* Unloads every library. */
+void kpk_unload(kpk_image *image);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

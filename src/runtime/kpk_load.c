@@ -1,0 +1,391 @@
+#include "kpk_image.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+
+static const char *module_name(const kpk_image *image, uint32_t module)
+{
+    return kpk_text(image, image->modules[module].name);
+}
+
+static const char *entry_name(const kpk_image *image, uint32_t entry)
+{
+    return kpk_text(image, image->entries[entry].name);
+}
+
+/* What the cubin itself is to blame for: trying again cannot help. */
+static kpk_status refusal(kpk_cu_result error)
+{
+    switch (error) {
+    case KPK_CU_INVALID_IMAGE:
+    case KPK_CU_NO_BINARY_FOR_GPU:
+    case KPK_CU_INVALID_PTX:
+    case KPK_CU_UNSUPPORTED_PTX_VERSION:
+    case KPK_CU_INVALID_SOURCE:
+    case KPK_CU_NOT_FOUND:
+        return KPK_ERR_LOAD;
+    default:
+        return KPK_ERR_DRIVER;
+    }
+}
+
+static bool stays(kpk_status status)
+{
+    return status == KPK_ERR_LOAD || status == KPK_ERR_DAMAGED || status == KPK_ERR_SMEM;
+}
+
+/* ---- Objects ------------------------------------------------------------------------------- */
+
+static kpk_status give_cubin(kpk_image *image, uint32_t object, const uint8_t *cubin)
+{
+    kpk_cu_library library = NULL;
+    kpk_cu_result error =
+        image->cuda.cuLibraryLoadData(&library, cubin, NULL, NULL, 0, NULL, NULL, 0);
+    if (error != KPK_CU_SUCCESS)
+        return kpk_driver_fail(image, refusal(error), error, "cuLibraryLoadData of module '%s'",
+                               module_name(image, image->objects[object].module));
+    image->object_states[object].library = library;
+    return KPK_OK;
+}
+
+static kpk_status load_cubin(kpk_image *image, uint32_t object, struct kpk_group_state *group)
+{
+    const struct kpk_object_record *record = &image->objects[object];
+    const struct kpk_blob_record *blob = &image->blobs[record->blob];
+    if (group->raw == NULL) {
+        kpk_status status = kpk_decode_group(image, blob->group, &group->raw);
+        if (status != KPK_OK)
+            return status;
+    }
+    const uint8_t *cubin = group->raw + blob->offset;
+    if (!kpk_digest_matches(cubin, blob->size, blob->digest))
+        return kpk_fail(image, KPK_ERR_DAMAGED, "module '%s': its cubin's digest does not match",
+                        module_name(image, record->module));
+    if (blob->offset % KPK_CUBIN_ALIGN == 0)
+        return give_cubin(image, object, cubin);
+    void *aligned = malloc(blob->size);
+    if (aligned == NULL)
+        return kpk_fail(image, KPK_ERR_MEMORY, "module '%s': no memory for its cubin",
+                        module_name(image, record->module));
+    memcpy(aligned, cubin, blob->size);
+    kpk_status status = give_cubin(image, object, (const uint8_t *)aligned);
+    free(aligned);
+    return status;
+}
+
+static kpk_status load_object(kpk_image *image, uint32_t object)
+{
+    struct kpk_object_state *state = &image->object_states[object];
+    if (state->library != NULL)
+        return KPK_OK;
+    if (state->status != KPK_OK)
+        return (kpk_status)state->status;
+    struct kpk_group_state *group =
+        &image->group_states[image->blobs[image->objects[object].blob].group];
+    kpk_status status = load_cubin(image, object, group);
+    if (stays(status))
+        __atomic_store_n(&state->status, (uint32_t)status, __ATOMIC_RELEASE);
+    if (status == KPK_OK || stays(status))
+        group->waiting_objects--;
+    if (group->waiting_objects == 0) {
+        free(group->raw);
+        group->raw = NULL;
+    }
+    return status;
+}
+
+/* ---- Entries ------------------------------------------------------------------------------- */
+
+/* Dynamic shared memory that an entry may ask for on a device: what the description declares, or
+ * all there is when it declares nothing. */
+static uint64_t wanted_smem(const struct kpk_entry_record *entry, const struct kpk_device *device)
+{
+    if ((entry->present & KPK_PRESENT_DYNAMIC_SMEM) != 0)
+        return entry->dynamic_smem;
+    return device->max_smem_optin > entry->static_smem ? device->max_smem_optin - entry->static_smem
+                                                       : 0;
+}
+
+static bool smem_fits(const struct kpk_entry_record *entry, const struct kpk_device *device)
+{
+    return entry->static_smem + wanted_smem(entry, device) <= device->max_smem_optin;
+}
+
+static kpk_status opt_in(const kpk_image *image, const struct kpk_entry_record *entry,
+                         kpk_cu_kernel kernel, const struct kpk_device *device)
+{
+    uint64_t dynamic = wanted_smem(entry, device);
+    if (dynamic == 0 || entry->static_smem + dynamic <= device->max_smem)
+        return KPK_OK;
+    kpk_cu_result error = image->cuda.cuKernelSetAttribute(KPK_CU_FUNC_MAX_DYNAMIC_SMEM,
+                                                           (int)dynamic, kernel, device->handle);
+    if (error == KPK_CU_SUCCESS)
+        return KPK_OK;
+    return kpk_driver_fail(image, KPK_ERR_DRIVER, error, "cuKernelSetAttribute");
+}
+
+static kpk_status prepare_entry(const kpk_image *image, uint32_t index, kpk_cu_kernel kernel)
+{
+    const struct kpk_entry_record *entry = &image->entries[index];
+    for (size_t i = 0; i < image->device_count; i++) {
+        const struct kpk_device *device = &image->devices[i];
+        if (!smem_fits(entry, device))
+            return kpk_fail(image, KPK_ERR_SMEM,
+                            "'%s:%s' needs %u bytes of dynamic and %u of static shared memory, "
+                            "device %d has %u for a block",
+                            module_name(image, entry->module), entry_name(image, index),
+                            entry->dynamic_smem, entry->static_smem, device->ordinal,
+                            device->max_smem_optin);
+        kpk_status status = opt_in(image, entry, kernel, device);
+        if (status != KPK_OK)
+            return status;
+    }
+    return KPK_OK;
+}
+
+static void publish_entry(kpk_image *image, uint32_t index, kpk_cu_kernel kernel)
+{
+    const struct kpk_entry_record *entry = &image->entries[index];
+    struct kpk_launch_state *state = &image->launch_states[index];
+    bool declared = (entry->present & KPK_PRESENT_DYNAMIC_SMEM) != 0;
+    memcpy(state->block, entry->block, sizeof(state->block));
+    state->default_smem = declared ? entry->dynamic_smem : 0;
+    state->max_smem = declared ? entry->dynamic_smem : UINT32_MAX;
+    __atomic_store_n(&state->function, (void *)kernel, __ATOMIC_RELEASE);
+}
+
+static kpk_status get_entry(kpk_image *image, uint32_t index)
+{
+    const struct kpk_entry_record *entry = &image->entries[index];
+    kpk_cu_kernel kernel = NULL;
+    kpk_cu_result error = image->cuda.cuLibraryGetKernel(
+        &kernel, image->object_states[entry->object].library, entry_name(image, index));
+    if (error == KPK_CU_NOT_FOUND)
+        return kpk_fail(image, KPK_ERR_LOAD, "module '%s': its cubin has no entry '%s'",
+                        module_name(image, entry->module), entry_name(image, index));
+    if (error != KPK_CU_SUCCESS)
+        return kpk_driver_fail(image, refusal(error), error, "cuLibraryGetKernel");
+    kpk_status status = prepare_entry(image, index, kernel);
+    if (status == KPK_OK)
+        publish_entry(image, index, kernel);
+    return status;
+}
+
+static kpk_status load_locked(kpk_image *image, uint32_t index)
+{
+    struct kpk_launch_state *state = &image->launch_states[index];
+    if (state->function != NULL)
+        return KPK_OK;
+    if (image->device_count == 0)
+        return kpk_fail(image, KPK_ERR_NOT_BOUND, "the image is not bound to a device");
+    if (state->status != KPK_OK)
+        return (kpk_status)state->status;
+    kpk_status status = load_object(image, image->entries[index].object);
+    if (status != KPK_OK)
+        return status;
+    status = get_entry(image, index);
+    if (stays(status))
+        __atomic_store_n(&state->status, (uint32_t)status, __ATOMIC_RELEASE);
+    return status;
+}
+
+static kpk_status __attribute__((noinline)) load_entry(kpk_image *image, uint32_t index)
+{
+    pthread_mutex_lock(&image->lock);
+    kpk_status status = load_locked(image, index);
+    pthread_mutex_unlock(&image->lock);
+    return status;
+}
+
+kpk_status kpk_load_for_device(kpk_image *image, const struct kpk_device *device)
+{
+    for (uint32_t i = 0; i < image->entry_count; i++) {
+        const struct kpk_entry_record *entry = &image->entries[i];
+        kpk_cu_kernel kernel = (kpk_cu_kernel)image->launch_states[i].function;
+        if (kernel == NULL)
+            continue;
+        if (!smem_fits(entry, device)) {
+            kpk_report(&image->desc, KPK_WARNING, KPK_OK,
+                       "%s: '%s:%s' needs more shared memory than device %d has", image->name,
+                       module_name(image, entry->module), entry_name(image, i), device->ordinal);
+            continue;
+        }
+        kpk_status status = opt_in(image, entry, kernel, device);
+        if (status != KPK_OK)
+            return status;
+    }
+    return KPK_OK;
+}
+
+void kpk_unload(kpk_image *image)
+{
+    if (image->object_states == NULL)
+        return;
+    for (uint32_t i = 0; i < kpk_count(image, KPK_SECTION_OBJECTS); i++) {
+        /* An error here says that the driver has gone before us, at exit. */
+        if (image->object_states[i].library != NULL)
+            image->cuda.cuLibraryUnload(image->object_states[i].library);
+    }
+}
+
+/* ---- Launching ----------------------------------------------------------------------------- */
+
+static kpk_status __attribute__((cold)) refuse_handle(const kpk_image *image, uint32_t index)
+{
+    if (index == KPK_NONE)
+        return kpk_fail(image, KPK_ERR_ARGUMENT, "the handle is zero or another image's");
+    return kpk_fail(image, KPK_ERR_FORKED, "the image was opened before fork");
+}
+
+static kpk_status __attribute__((cold))
+refuse_launch(const kpk_image *image, uint32_t index, kpk_grid grid, kpk_grid block, uint32_t smem)
+{
+    const char *module = module_name(image, image->entries[index].module);
+    const char *entry = entry_name(image, index);
+    if (block.x == 0 || block.y == 0 || block.z == 0)
+        return kpk_fail(image, KPK_ERR_ARGUMENT,
+                        "'%s:%s' has no block of its own, and the caller gave none", module, entry);
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0)
+        return kpk_fail(image, KPK_ERR_ARGUMENT, "'%s:%s': the grid %ux%ux%u is empty", module,
+                        entry, grid.x, grid.y, grid.z);
+    return kpk_fail(image, KPK_ERR_SMEM,
+                    "'%s:%s': %u bytes of shared memory asked for, %u are declared", module, entry,
+                    smem, image->launch_states[index].max_smem);
+}
+
+static kpk_status __attribute__((cold))
+launch_failed(const kpk_image *image, uint32_t index, kpk_cu_result error)
+{
+    return kpk_driver_fail(image, KPK_ERR_DRIVER, error, "the launch of '%s:%s'",
+                           module_name(image, image->entries[index].module),
+                           entry_name(image, index));
+}
+
+/* The index of a usable handle whose kernel is loaded. */
+static inline kpk_status ready(kpk_image *image, kpk_kernel kernel, uint32_t *out_index,
+                               void **out_function)
+{
+    if (image == NULL)
+        return KPK_ERR_ARGUMENT;
+    uint32_t index = kpk_handle_index(image, kernel);
+    if (index == KPK_NONE || kpk_forked(image))
+        return refuse_handle(image, index);
+    struct kpk_launch_state *state = &image->launch_states[index];
+    void *function = __atomic_load_n(&state->function, __ATOMIC_ACQUIRE);
+    if (!LIKELY(function != NULL)) {
+        kpk_status status = load_entry(image, index);
+        if (status != KPK_OK)
+            return status;
+        function = __atomic_load_n(&state->function, __ATOMIC_ACQUIRE);
+    }
+    *out_index = index;
+    *out_function = function;
+    return KPK_OK;
+}
+
+static inline kpk_status launch(kpk_image *image, uint32_t index, void *function, kpk_grid grid,
+                                kpk_grid block, uint32_t smem, struct CUstream_st *stream,
+                                void **args)
+{
+    const struct kpk_launch_state *state = &image->launch_states[index];
+    bool sane = grid.x != 0 && grid.y != 0 && grid.z != 0 && block.x != 0 && block.y != 0 &&
+                block.z != 0 && smem <= state->max_smem;
+    if (!LIKELY(sane))
+        return refuse_launch(image, index, grid, block, smem);
+    /* The driver takes a CUkernel wherever it takes a CUfunction to launch. */
+    kpk_cu_result error =
+        image->launch((kpk_cu_function)function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                      smem != 0 ? smem : state->default_smem, stream, args, NULL);
+    return LIKELY(error == KPK_CU_SUCCESS) ? KPK_OK : launch_failed(image, index, error);
+}
+
+kpk_status kpk_launch(kpk_image *image, kpk_kernel kernel, kpk_grid grid, uint32_t smem,
+                      struct CUstream_st *stream, void **args)
+{
+    uint32_t index = 0;
+    void *function = NULL;
+    kpk_status status = ready(image, kernel, &index, &function);
+    if (!LIKELY(status == KPK_OK))
+        return status;
+    kpk_grid block;
+    memcpy(&block, image->launch_states[index].block, sizeof(block));
+    return launch(image, index, function, grid, block, smem, stream, args);
+}
+
+kpk_status kpk_launch_block(kpk_image *image, kpk_kernel kernel, kpk_grid grid, kpk_grid block,
+                            uint32_t smem, struct CUstream_st *stream, void **args)
+{
+    uint32_t index = 0;
+    void *function = NULL;
+    kpk_status status = ready(image, kernel, &index, &function);
+    if (!LIKELY(status == KPK_OK))
+        return status;
+    return launch(image, index, function, grid, block, smem, stream, args);
+}
+
+kpk_status kpk_function(kpk_image *image, kpk_kernel kernel, void **out_function)
+{
+    if (out_function == NULL)
+        return KPK_ERR_ARGUMENT;
+    *out_function = NULL;
+    uint32_t index = 0;
+    return ready(image, kernel, &index, out_function);
+}
+
+/* ---- Preloading ---------------------------------------------------------------------------- */
+
+/* The driver defers a library's load into a context to its first launch there; asks for it now. */
+static kpk_status load_into_context(const kpk_image *image, void *function)
+{
+    kpk_cu_function in_context = NULL;
+    kpk_cu_result error = image->cuda.cuKernelGetFunction(&in_context, (kpk_cu_kernel)function);
+    if (error != KPK_CU_SUCCESS)
+        return kpk_driver_fail(image, refusal(error), error, "cuKernelGetFunction");
+    if (image->cuda.cuFuncLoad == NULL)
+        return KPK_OK;
+    error = image->cuda.cuFuncLoad(in_context);
+    if (error != KPK_CU_SUCCESS)
+        return kpk_driver_fail(image, refusal(error), error, "cuFuncLoad");
+    return KPK_OK;
+}
+
+kpk_status kpk_preload(kpk_image *image, const kpk_kernel *kernels, size_t count)
+{
+    if (image == NULL)
+        return KPK_ERR_ARGUMENT;
+    if (kpk_forked(image))
+        return refuse_handle(image, 0);
+    kpk_cu_context context = NULL;
+    size_t total = kernels == NULL ? image->entry_count : count;
+    for (size_t i = 0; i < total; i++) {
+        kpk_kernel kernel = kernels == NULL ? kpk_handle(image, (uint32_t)i) : kernels[i];
+        if (kernel.id == 0)
+            continue;
+        uint32_t index = 0;
+        void *function = NULL;
+        kpk_status status = ready(image, kernel, &index, &function);
+        if (status != KPK_OK)
+            return status;
+        if (context == NULL && image->cuda.cuCtxGetCurrent(&context) != KPK_CU_SUCCESS)
+            context = NULL;
+        if (context != NULL)
+            status = load_into_context(image, function);
+        if (status != KPK_OK)
+            return status;
+    }
+    return KPK_OK;
+}
+
+void kpk_trim(kpk_image *image)
+{
+    if (image == NULL || kpk_forked(image))
+        return;
+    pthread_mutex_lock(&image->lock);
+    for (uint32_t i = 0; i < kpk_count(image, KPK_SECTION_GROUPS); i++) {
+        free(image->group_states[i].raw);
+        image->group_states[i].raw = NULL;
+    }
+    pthread_mutex_unlock(&image->lock);
+}

@@ -1,0 +1,99 @@
+#include "kpk_image.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+kpk_status kpk_read_blob(const kpk_image *image, uint32_t index, void *buffer, size_t size)
+{
+    if (image == NULL || buffer == NULL || index >= kpk_count(image, KPK_SECTION_BLOBS) ||
+        size != image->blobs[index].size)
+        return KPK_ERR_ARGUMENT;
+    const struct kpk_blob_record *blob = &image->blobs[index];
+    uint8_t *raw = NULL;
+    kpk_status status = kpk_decode_group(image, blob->group, &raw);
+    if (status != KPK_OK)
+        return status;
+    if (kpk_digest_matches(raw + blob->offset, size, blob->digest))
+        memcpy(buffer, raw + blob->offset, size);
+    else
+        status = kpk_fail(image, KPK_ERR_DAMAGED, "blob %u: its digest does not match", index);
+    free(raw);
+    return status;
+}
+
+/* Keeps going after a fault, so that every one is reported; remembers the first. */
+static void note(kpk_status status, kpk_status *first)
+{
+    if (*first == KPK_OK)
+        *first = status;
+}
+
+static void verify_groups(const kpk_image *image, kpk_status *result)
+{
+    for (uint32_t g = 0; g < kpk_count(image, KPK_SECTION_GROUPS); g++) {
+        uint8_t *raw = NULL;
+        kpk_status status = kpk_decode_group(image, g, &raw);
+        note(status, result);
+        if (status != KPK_OK)
+            continue;
+        const struct kpk_group_record *group = &image->groups[g];
+        for (uint32_t b = group->first_blob; b < group->first_blob + group->blob_count; b++) {
+            const struct kpk_blob_record *blob = &image->blobs[b];
+            if (!kpk_digest_matches(raw + blob->offset, blob->size, blob->digest))
+                note(kpk_fail(image, KPK_ERR_DAMAGED, "blob %u: its digest does not match", b),
+                     result);
+        }
+        free(raw);
+    }
+}
+
+static void verify_modules(const kpk_image *image, kpk_status *result)
+{
+    for (uint32_t m = 1; m < kpk_count(image, KPK_SECTION_MODULES); m++) {
+        const char *name = kpk_text(image, image->modules[m].name);
+        if (strcmp(kpk_text(image, image->modules[m - 1].name), name) >= 0)
+            note(kpk_fail(image, KPK_ERR_DAMAGED, "module '%s' is out of order", name), result);
+    }
+}
+
+/* Every entry is found by its own name: the slots are whole, and no name stands twice. */
+static void verify_entries(const kpk_image *image, kpk_status *result)
+{
+    for (uint32_t i = 0; i < image->entry_count; i++) {
+        const struct kpk_entry_record *entry = &image->entries[i];
+        struct kpk_string module = image->modules[entry->module].name;
+        uint32_t found = kpk_lookup(image, kpk_text(image, module), module.size,
+                                    kpk_text(image, entry->name), entry->name.size);
+        if (found != i)
+            note(kpk_fail(image, KPK_ERR_DAMAGED, "entry '%s:%s' is not found by its name",
+                          kpk_text(image, module), kpk_text(image, entry->name)),
+                 result);
+    }
+}
+
+static int compare_absents(const kpk_image *image, uint32_t left, uint32_t right)
+{
+    const struct kpk_absent_record *a = &image->absents[left], *b = &image->absents[right];
+    int order = strcmp(kpk_text(image, a->module), kpk_text(image, b->module));
+    return order != 0 ? order : strcmp(kpk_text(image, a->entry), kpk_text(image, b->entry));
+}
+
+static void verify_absents(const kpk_image *image, kpk_status *result)
+{
+    for (uint32_t i = 1; i < kpk_count(image, KPK_SECTION_ABSENTS); i++) {
+        if (compare_absents(image, i - 1, i) >= 0)
+            note(kpk_fail(image, KPK_ERR_DAMAGED, "expected-absent %u is out of order", i), result);
+    }
+}
+
+kpk_status kpk_verify(const kpk_image *image)
+{
+    if (image == NULL)
+        return KPK_ERR_ARGUMENT;
+    kpk_status result = KPK_OK;
+    verify_modules(image, &result);
+    verify_entries(image, &result);
+    verify_absents(image, &result);
+    verify_groups(image, &result);
+    return result;
+}
