@@ -181,17 +181,14 @@ unit_bin := $(patsubst tests/unit/%.c,$B/tests/%,$(unit_src))
 
 # Archives: a test takes from them only what it calls.
 $B/obj/ops.a: $(call obj,$(ops_src)) $B/sources
+$B/obj/core.a: $(core_obj) $B/sources
+$B/obj/help.a: $(call obj,$(filter-out $(unit_src),$(wildcard tests/unit/*.c)) tests/fake/cuda.c)
+$B/obj/ops.a $B/obj/core.a $B/obj/help.a:
 	$(call say,AR,$@)
 	@mkdir -p $(@D)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
-test_help := $(call obj,$(filter-out $(unit_src),$(wildcard tests/unit/*.c)) tests/fake/cuda.c)
-$B/obj/help.a: $(test_help)
-	$(call say,AR,$@)
-	@mkdir -p $(@D)
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
-
-$B/tests/%: $B/obj/tests/unit/%.o $(core_obj) $B/obj/ops.a $B/obj/help.a
+$B/tests/%: $B/obj/tests/unit/%.o $B/obj/help.a $B/obj/ops.a $B/obj/core.a
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(SANITIZE) -rdynamic -o $@ $^ -lcmocka $(dep_libs)
