@@ -1,0 +1,87 @@
+#include "cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/entry_table.h"
+
+static void print_head(const struct view *view)
+{
+    const kpk_image_info *info = &view->info;
+    struct arena *arena = &view->cli->arena;
+    report_line(stdout, "%s: target %s, %s, compute %u.%u, NVRTC %u.%u, driver %u.%u or newer",
+                report_name(arena, view->path), report_name(arena, info->target),
+                report_name(arena, info->arch), info->compute_major, info->compute_minor,
+                info->nvrtc_major, info->nvrtc_minor, info->min_driver / 1000,
+                info->min_driver % 1000 / 10);
+}
+
+static void print_levers(const struct view *view)
+{
+    struct arena *arena = &view->cli->arena;
+    if (view->info.lever_count)
+        printf("\nlevers\n");
+    for (uint32_t i = 0; i < view->info.lever_count; i++) {
+        kpk_lever lever = view_lever(view, i);
+        const char *value = lever.kind == KPK_TEXT ? report_name(arena, lever.default_text)
+                            : lever.default_on     ? "on"
+                                                   : "off";
+        report_line(stdout, "  %s: %s '%s', by default %s", report_name(arena, lever.name),
+                    view_lever_kind(lever.kind), report_name(arena, lever.env),
+                    value[0] ? value : "empty");
+    }
+}
+
+static void print_absents(const struct view *view)
+{
+    struct arena *arena = &view->cli->arena;
+    if (view->info.absent_count)
+        printf("\nexpected absent\n");
+    for (uint32_t i = 0; i < view->info.absent_count; i++) {
+        kpk_absent_info absent = view_absent(view, i);
+        report_line(stdout, "  %s%s%s: %s", report_name(arena, absent.module),
+                    absent.entry[0] ? ":" : "", report_name(arena, absent.entry),
+                    report_name(arena, absent.reason));
+    }
+}
+
+static void print_image(const struct view *view)
+{
+    const kpk_image_info *info = &view->info;
+    struct arena *arena = &view->cli->arena;
+    struct table table = {0};
+    print_head(view);
+    putchar('\n');
+    entry_table_head(&table);
+    for (uint32_t i = 0; i < info->module_count; i++) {
+        kpk_module_info module = view_module(view, i);
+        entry_table_module(&table, view, i);
+        for (uint32_t j = 0; j < module.entry_count; j++) {
+            kpk_entry_info entry = view_entry(view, module.first_entry + j);
+            entry_table_add(&table, &entry);
+        }
+    }
+    table_print(&table, stdout);
+    table_free(&table);
+    print_levers(view);
+    print_absents(view);
+    report_line(
+        stdout, "\ntotal: %u module%s, %u entr%s, %u cubin%s in %u group%s, %s raw, %s on disk",
+        info->module_count, info->module_count == 1 ? "" : "s", info->entry_count,
+        info->entry_count == 1 ? "y" : "ies", info->blob_count, info->blob_count == 1 ? "" : "s",
+        info->group_count, info->group_count == 1 ? "" : "s", report_size(arena, info->raw_bytes),
+        report_size(arena, info->file_bytes));
+}
+
+enum cli_exit cmd_list(struct cli *cli, const struct cli_args *args)
+{
+    struct view view;
+    if (!view_open(cli, args->words[0], &view))
+        return CLI_FAILED;
+    if (args->values[LIST_JSON])
+        view_print_json(view_image_json(&view));
+    else
+        print_image(&view);
+    view_close(&view);
+    return CLI_DONE;
+}

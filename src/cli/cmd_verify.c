@@ -1,0 +1,100 @@
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/digest.h"
+#include "cli/report.h"
+#include "cli/view.h"
+#include "compile/cubin.h"
+
+static const struct cubin_entry *find(const struct cubin *cubin, const char *name)
+{
+    for (size_t i = 0; i < cubin->count; i++)
+        if (strcmp(cubin->entries[i].name, name) == 0)
+            return &cubin->entries[i];
+    return NULL;
+}
+
+static void compare(struct view *view, const kpk_entry_info *entry, const char *what,
+                    uint64_t recorded, uint64_t found)
+{
+    if (recorded != found)
+        diag_error_at(&view->cli->diags, (struct loc){.file = view->path},
+                      "entry '%s:%s': the index says %" PRIu64 " %s, its cubin %" PRIu64,
+                      entry->module, entry->name, recorded, what, found);
+}
+
+static void check_entry(struct view *view, const kpk_entry_info *entry, const struct cubin *cubin)
+{
+    const struct cubin_entry *found = find(cubin, entry->name);
+    if (!found) {
+        diag_error_at(&view->cli->diags, (struct loc){.file = view->path},
+                      "entry '%s:%s' is in the index but not in its cubin", entry->module,
+                      entry->name);
+        return;
+    }
+    compare(view, entry, "registers", entry->registers, found->registers);
+    compare(view, entry, "bytes of static shared memory", entry->static_smem, found->static_smem);
+    compare(view, entry, "bytes of stack", entry->stack_bytes, found->stack_bytes);
+    compare(view, entry, "bytes of code", entry->code_bytes, found->code_bytes);
+}
+
+/* Reads one cubin, adds it to the module's digest and checks the entries that it holds. */
+static void check_object(struct view *view, const kpk_module_info *module, uint32_t object,
+                         struct digest_state *state)
+{
+    uint32_t blob;
+    struct arena arena = {0};
+    struct cubin cubin;
+    kpk_blob_info info = view_object_blob(view, module->first_object + object, &blob);
+    void *bytes = mem_alloc(1, info.size);
+    /* A failure was reported by the runtime. */
+    bool ok = kpk_read_blob(view->image, blob, bytes, info.size) == KPK_OK;
+    if (ok) {
+        digest_add(state, bytes, info.size);
+        ok = cubin_read(arena_printf(&arena, "%s: module '%s'", view->path, module->name), bytes,
+                        info.size, &arena, &cubin, &view->cli->diags);
+    }
+    for (uint32_t i = 0; ok && i < module->entry_count; i++) {
+        kpk_entry_info entry = view_entry(view, module->first_entry + i);
+        if (entry.object == module->first_object + object)
+            check_entry(view, &entry, &cubin);
+    }
+    free(bytes);
+    arena_free(&arena);
+}
+
+static void check_module(struct view *view, uint32_t index)
+{
+    kpk_module_info module = view_module(view, index);
+    struct digest_state state;
+    digest_start(&state);
+    for (uint32_t i = 0; i < module.object_count; i++)
+        check_object(view, &module, i, &state);
+    struct digest digest = digest_finish(&state);
+    if (memcmp(digest.bytes, module.digest, sizeof digest.bytes) != 0)
+        diag_error_at(&view->cli->diags, (struct loc){.file = view->path},
+                      "module '%s': its recorded digest is not that of its cubins", module.name);
+}
+
+enum cli_exit cmd_verify(struct cli *cli, const struct cli_args *args)
+{
+    struct view view;
+    if (!view_open(cli, args->words[0], &view))
+        return CLI_FAILED;
+    bool ok = kpk_verify(view.image) == KPK_OK;
+    if (!ok && !cli->diags.errors)
+        diag_error_at(&cli->diags, (struct loc){.file = view.path}, "the image is damaged");
+    for (uint32_t i = 0; ok && i < view.info.module_count; i++)
+        check_module(&view, i);
+    ok = cli->diags.errors == 0;
+    if (ok)
+        report_line(stdout, "%s: %u entries of %u modules and %s of cubins are as recorded",
+                    report_name(&cli->arena, view.path), view.info.entry_count,
+                    view.info.module_count, report_size(&cli->arena, view.info.raw_bytes));
+    view_close(&view);
+    return ok ? CLI_DONE : CLI_FAILED;
+}

@@ -1,0 +1,156 @@
+#include "cli/view.h"
+
+#include <string.h>
+
+static const char *advice(kpk_status status)
+{
+    switch (status) {
+    case KPK_ERR_IO:
+        return "name an image that 'kpack build' wrote";
+    case KPK_ERR_FORMAT:
+        return "name an image that 'kpack build' wrote";
+    case KPK_ERR_VERSION:
+        return "use the kpack that wrote it or a newer one, or build the image again";
+    case KPK_ERR_DAMAGED:
+        return "copy it again from where it came, or build it again";
+    default:
+        return NULL;
+    }
+}
+
+static void on_message(void *user, kpk_severity severity, const char *text)
+{
+    struct view *view = user;
+    if (!view->image) { /* while opening, the first error is the cause */
+        if (severity == KPK_ERROR && !view->cause)
+            view->cause = arena_strdup(&view->cli->arena, text);
+        return;
+    }
+    enum diag_level level = severity == KPK_ERROR     ? DIAG_ERROR
+                            : severity == KPK_WARNING ? DIAG_WARNING
+                                                      : DIAG_NOTE;
+    diag_add(&view->cli->diags, level, (struct loc){.file = view->path}, "%s", text);
+}
+
+bool view_open(struct cli *cli, const char *path, struct view *view)
+{
+    *view = (struct view){.cli = cli, .path = path};
+    kpk_open_desc desc = {.message = on_message, .message_user = view};
+    kpk_status status = kpk_open(path, &desc, &view->image);
+    if (status == KPK_OK)
+        status = kpk_get_image(view->image, &view->info);
+    if (status == KPK_OK)
+        return true;
+    const char *cause = view->cause ? view->cause : kpk_status_text(status);
+    const char *next = advice(status);
+    diag_error_at(&cli->diags, (struct loc){.file = path}, "%s%s%s", cause, next ? "; " : "",
+                  next ? next : "");
+    view_close(view);
+    return false;
+}
+
+void view_close(struct view *view)
+{
+    kpk_close(view->image);
+    view->image = NULL;
+}
+
+/* Every index below comes from the image's own verified counts. */
+static void must(kpk_status status)
+{
+    if (status != KPK_OK)
+        BUG(kpk_status_text(status));
+}
+
+kpk_module_info view_module(const struct view *view, uint32_t index)
+{
+    kpk_module_info info;
+    must(kpk_get_module(view->image, index, &info));
+    return info;
+}
+
+kpk_entry_info view_entry(const struct view *view, uint32_t index)
+{
+    kpk_entry_info info;
+    must(kpk_get_entry(view->image, index, &info));
+    return info;
+}
+
+kpk_blob_info view_object_blob(const struct view *view, uint32_t object, uint32_t *out_blob)
+{
+    kpk_object_info info;
+    kpk_blob_info blob;
+    must(kpk_get_object(view->image, object, &info));
+    must(kpk_get_blob(view->image, info.blob, &blob));
+    *out_blob = info.blob;
+    return blob;
+}
+
+kpk_group_info view_group(const struct view *view, uint32_t index)
+{
+    kpk_group_info info;
+    must(kpk_get_group(view->image, index, &info));
+    return info;
+}
+
+kpk_lever view_lever(const struct view *view, uint32_t index)
+{
+    kpk_lever lever;
+    must(kpk_get_lever(view->image, index, &lever));
+    return lever;
+}
+
+kpk_absent_info view_absent(const struct view *view, uint32_t index)
+{
+    kpk_absent_info info;
+    must(kpk_get_absent(view->image, index, &info));
+    return info;
+}
+
+const char *view_constant(const struct view *view, uint32_t module, uint32_t position,
+                          int64_t *out_value)
+{
+    const char *name;
+    must(kpk_get_constant(view->image, module, position, &name, out_value));
+    return name;
+}
+
+const char *view_flag(const struct view *view, uint32_t module, uint32_t position)
+{
+    const char *text;
+    must(kpk_get_flag(view->image, module, position, &text));
+    return text;
+}
+
+size_t view_group_modules(const struct view *view, uint32_t group, uint32_t *out_modules)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < view->info.module_count; i++) {
+        kpk_module_info module = view_module(view, i);
+        bool member = false;
+        for (uint32_t j = 0; j < module.object_count && !member; j++) {
+            uint32_t blob;
+            member = view_object_blob(view, module.first_object + j, &blob).group == group;
+        }
+        if (member)
+            out_modules[count++] = i;
+    }
+    return count;
+}
+
+const char *view_lever_kind(kpk_lever_kind kind)
+{
+    static const char *const names[] = {"switch", "is1", "presence", "text"};
+    return names[kind];
+}
+
+char *view_block(const kpk_entry_info *entry, struct arena *arena)
+{
+    kpk_grid block = entry->block;
+    if (!entry->has_block)
+        return arena_strdup(arena, "-");
+    if (block.z > 1)
+        return arena_printf(arena, "%ux%ux%u", block.x, block.y, block.z);
+    return block.y > 1 ? arena_printf(arena, "%ux%u", block.x, block.y)
+                       : arena_printf(arena, "%u", block.x);
+}

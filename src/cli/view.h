@@ -1,0 +1,57 @@
+#ifndef CLI_VIEW_H
+#define CLI_VIEW_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "runtime/kpk.h"
+
+/* An image as list, show and verify see it. */
+
+struct view {
+    kpk_image *image; /* owned */
+    kpk_image_info info;
+    struct cli *cli;
+    const char *path;  /* borrowed */
+    const char *cause; /* of a failed open; NULL: none was given */
+};
+
+/* Opens the image. When that fails there is one error: what the runtime found and expected, and
+ * what to do. From then on the runtime's messages become diagnostics. */
+bool view_open(struct cli *cli, const char *path, struct view *view);
+void view_close(struct view *view);
+
+/* Records by index; an index out of range is a bug. */
+kpk_module_info view_module(const struct view *view, uint32_t index);
+kpk_entry_info view_entry(const struct view *view, uint32_t index);
+kpk_group_info view_group(const struct view *view, uint32_t index);
+kpk_lever view_lever(const struct view *view, uint32_t index);
+kpk_absent_info view_absent(const struct view *view, uint32_t index);
+kpk_blob_info view_object_blob(const struct view *view, uint32_t object, uint32_t *out_blob);
+const char *view_constant(const struct view *view, uint32_t module, uint32_t position,
+                          int64_t *out_value);
+const char *view_flag(const struct view *view, uint32_t module, uint32_t position);
+
+/* Indices of the modules with a cubin in the group, ascending; returns how many. `out_modules` has
+ * room for all of the image's modules. */
+size_t view_group_modules(const struct view *view, uint32_t group, uint32_t *out_modules);
+
+/* "256", "32x8", "16x16x2", "-" when not declared. */
+char *view_block(const kpk_entry_info *entry, struct arena *arena);
+/* "switch", "is1", "presence", "text" */
+const char *view_lever_kind(kpk_lever_kind kind);
+
+/* JSON of the whole image, of a module, of an entry: the fields and their order are a promise to
+ * the scripts that read them. New references. */
+json_t *view_image_json(const struct view *view);
+json_t *view_module_json(const struct view *view, uint32_t index);
+json_t *view_entry_json(const kpk_entry_info *entry);
+
+/* Prints it and drops the reference. */
+void view_print_json(json_t *value);
+
+#endif
