@@ -1,0 +1,61 @@
+#ifndef CLI_BUILD_H
+#define CLI_BUILD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "cli/cli.h"
+#include "compile/compile.h"
+#include "compile/cubin.h"
+#include "image/image.h"
+#include "target/target.h"
+
+/* From a target and its compiled units to a published image, step by step. */
+
+/* An entry that goes into the image. */
+struct build_entry {
+    const struct target_entry *declared; /* NULL: taken by k.every */
+    const struct cubin_entry *compiled;
+    const struct compile_spill *spill; /* NULL: the ptxas log has no line for it */
+};
+
+/* A module: one unit, compiled. */
+struct build_module {
+    const struct target_module *declared;
+    const struct compile_unit *unit;
+    const struct compile_result *result;
+    struct build_entry *entries;
+    size_t entry_count;
+};
+
+struct build_target {
+    const struct target *target;
+    const char *path;  /* of the image */
+    const char *shown; /* the same as short as may be, for people */
+    struct build_module *modules;
+    size_t module_count; /* as the target's */
+    struct image_stats stats;
+    bool ok;      /* no step has failed so far */
+    bool written; /* the image's bytes differ from those that were there */
+};
+
+/* Fills one unit per module of the target, in the target's order. */
+void build_units(const struct target *target, struct arena *arena, struct compile_unit *out_units);
+
+/* Reads the cubins, matches compiled and declared entries, and checks sizes, limits and twins.
+ * Every fault is an error at its place in the description. `notes`: also say which compiled entries
+ * are left out. */
+bool build_check(struct cli *cli, struct build_target *build, bool notes);
+
+/* What an image was made from, as JSON: kpack, NVRTC, commit, digests of sources; the same for
+ * the same inputs. In the arena. */
+const char *build_stamp(struct cli *cli, const struct build_target *build);
+
+/* Writes the image (when its bytes differ from what is there) and then the sidecar beside it. */
+bool build_publish(struct cli *cli, struct build_target *build, bool stamp);
+
+/* The sidecar's text: the stamp, the image's digest, timings. In the arena. */
+const char *build_sidecar(struct cli *cli, const struct build_target *build, const void *image,
+                          size_t size);
+
+#endif

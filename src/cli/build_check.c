@@ -1,0 +1,223 @@
+#include "cli/build.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+
+static struct cubin_entry *find_compiled(const struct cubin *cubin, const char *name)
+{
+    for (size_t i = 0; i < cubin->count; i++)
+        if (strcmp(cubin->entries[i].name, name) == 0)
+            return &cubin->entries[i];
+    return NULL;
+}
+
+static const struct compile_spill *find_spill(const struct compile_result *result, const char *name)
+{
+    for (size_t i = 0; i < result->spill_count; i++)
+        if (strcmp(result->spills[i].entry, name) == 0)
+            return &result->spills[i];
+    return NULL;
+}
+
+static void missing_entry(struct diags *diags, const struct target_module *module,
+                          const struct target_entry *entry, const struct cubin *cubin)
+{
+    const char **names = mem_alloc(cubin->count, sizeof *names);
+    const char *mangled = NULL;
+    for (size_t i = 0; i < cubin->count; i++) {
+        names[i] = cubin->entries[i].name;
+        if (str_starts(names[i], "_Z") && strstr(names[i], entry->name))
+            mangled = names[i];
+    }
+    const char *nearest = str_nearest(entry->name, names, cubin->count);
+    if (mangled)
+        diag_error_at(diags, entry->loc,
+                      "'%s' has no entry '%s', but '%s': declare the kernel extern \"C\"",
+                      module->source, entry->name, mangled);
+    else if (nearest)
+        diag_error_at(diags, entry->loc, "'%s' has no entry '%s' (did you mean '%s'?)",
+                      module->source, entry->name, nearest);
+    else
+        diag_error_at(diags, entry->loc, "'%s' has no entry '%s'; it has %zu%s%s%s", module->source,
+                      entry->name, cubin->count, cubin->count ? ", the first of them '" : "",
+                      cubin->count ? names[0] : "", cubin->count ? "'" : "");
+    free(names);
+}
+
+static void note_extra(struct diags *diags, const struct build_module *module,
+                       const struct cubin *cubin)
+{
+    for (size_t i = 0; i < cubin->count; i++) {
+        bool taken = false;
+        for (size_t j = 0; j < module->entry_count; j++)
+            taken |= module->entries[j].compiled == &cubin->entries[i];
+        if (!taken)
+            diag_add(diags, DIAG_NOTE, module->declared->loc,
+                     "'%s' also has the entry '%s', which no description declares",
+                     module->declared->source, cubin->entries[i].name);
+    }
+}
+
+/* Fills the module's entries; an entry that was not compiled is an error and left out. */
+static void match(struct cli *cli, struct build_module *module, const struct cubin *cubin,
+                  bool notes)
+{
+    const struct target_module *declared = module->declared;
+    size_t most = declared->every ? cubin->count : declared->entry_count;
+    module->entries = arena_alloc(&cli->arena, most, sizeof *module->entries);
+    for (size_t i = 0; i < most; i++) {
+        struct build_entry entry = {0};
+        if (declared->every) {
+            entry.compiled = &cubin->entries[i];
+        } else {
+            entry.declared = &declared->entries[i];
+            entry.compiled = find_compiled(cubin, entry.declared->name);
+        }
+        if (entry.compiled) {
+            entry.spill = find_spill(module->result, entry.compiled->name);
+            module->entries[module->entry_count++] = entry;
+        } else {
+            missing_entry(&cli->diags, declared, entry.declared, cubin);
+        }
+    }
+    if (!most)
+        diag_error_at(&cli->diags, declared->loc, "'%s' compiles to no entry at all",
+                      declared->source);
+    if (notes)
+        note_extra(&cli->diags, module, cubin);
+}
+
+/* ---- Checks -----------------------------------------------------------------------------------
+ */
+
+struct check {
+    struct diags *diags;
+    const struct build_target *build;
+    const struct build_module *module;
+};
+
+static void check_limit(const struct check *check, const struct target_entry *entry,
+                        struct target_size limit, const char *what, uint64_t found)
+{
+    if (limit.given && found > limit.value)
+        diag_error_at(check->diags, entry->loc,
+                      "entry '%s' uses %" PRIu64 " %s, more than its limit of %u", entry->name,
+                      found, what, limit.value);
+}
+
+static void check_limits(const struct check *check, const struct build_entry *entry)
+{
+    const struct target_entry *declared = entry->declared;
+    check_limit(check, declared, declared->limits.registers, "registers",
+                entry->compiled->registers);
+    check_limit(check, declared, declared->limits.stack_bytes, "bytes of stack",
+                entry->compiled->stack_bytes);
+    check_limit(check, declared, declared->limits.static_smem, "bytes of static shared memory",
+                entry->compiled->static_smem);
+    if (entry->spill)
+        check_limit(check, declared, declared->limits.spill_bytes, "bytes of spills",
+                    (uint64_t)entry->spill->store_bytes + entry->spill->load_bytes);
+    else if (declared->limits.spill_bytes.given)
+        diag_error_at(check->diags, declared->loc,
+                      "entry '%s' has a limit on spills, but the compiler's log does not say how "
+                      "many bytes it spills",
+                      declared->name);
+}
+
+static void check_smem(const struct check *check, const struct build_entry *entry)
+{
+    const struct target_entry *declared = entry->declared;
+    uint32_t found = entry->compiled->static_smem, most = check->build->target->smem_optin;
+    if (declared->static_smem.given && declared->static_smem.value != found)
+        diag_error_at(check->diags, declared->loc,
+                      "entry '%s' uses %u bytes of static shared memory, but declares %u",
+                      declared->name, found, declared->static_smem.value);
+    if (most && declared->dynamic_smem.given &&
+        (uint64_t)declared->dynamic_smem.value + found > most)
+        diag_error_at(
+            check->diags, declared->loc,
+            "entry '%s' needs %u bytes of dynamic and %u of static shared memory, %" PRIu64
+            " in all, more than the device's %u",
+            declared->name, declared->dynamic_smem.value, found,
+            (uint64_t)declared->dynamic_smem.value + found, most);
+}
+
+static void check_block(const struct check *check, const struct build_entry *entry)
+{
+    const struct target_entry *declared = entry->declared;
+    const uint32_t *bound = entry->compiled->max_threads;
+    if (!declared->has_block || !bound[0])
+        return;
+    uint64_t threads = (uint64_t)declared->block[0] * declared->block[1] * declared->block[2];
+    uint64_t most = bound[0];
+    for (int i = 1; i < 3; i++)
+        most *= bound[i] ? bound[i] : 1;
+    if (threads > most)
+        diag_error_at(check->diags, declared->loc,
+                      "entry '%s' declares a block of %" PRIu64
+                      " threads, but its launch bounds allow %" PRIu64,
+                      declared->name, threads, most);
+}
+
+static bool ships(const struct build_target *build, const char *module, const char *entry)
+{
+    for (size_t i = 0; i < build->module_count; i++)
+        for (size_t j = 0; j < build->modules[i].entry_count; j++)
+            if (strcmp(build->modules[i].declared->name, module) == 0 &&
+                strcmp(build->modules[i].entries[j].compiled->name, entry) == 0)
+                return true;
+    return false;
+}
+
+static void check_twin(const struct check *check, const struct target_entry *entry)
+{
+    const struct build_target *build = check->build;
+    if (!entry->twin_module || ships(build, entry->twin_module, entry->twin_entry))
+        return;
+    struct arena arena = {0};
+    size_t count = 0, used = 0;
+    for (size_t i = 0; i < build->module_count; i++)
+        count += build->modules[i].entry_count;
+    const char **names = arena_alloc(&arena, count, sizeof *names);
+    for (size_t i = 0; i < build->module_count; i++)
+        for (size_t j = 0; j < build->modules[i].entry_count; j++)
+            names[used++] = arena_printf(&arena, "%s:%s", build->modules[i].declared->name,
+                                         build->modules[i].entries[j].compiled->name);
+    char *wanted = arena_printf(&arena, "%s:%s", entry->twin_module, entry->twin_entry);
+    const char *nearest = str_nearest(wanted, names, used);
+    diag_error_at(check->diags, entry->loc,
+                  "entry '%s' is a twin of '%s', which this target does not ship%s%s%s",
+                  entry->name, wanted, nearest ? " (did you mean '" : "", nearest ? nearest : "",
+                  nearest ? "'?)" : "");
+    arena_free(&arena);
+}
+
+bool build_check(struct cli *cli, struct build_target *build, bool notes)
+{
+    size_t before = cli->diags.errors;
+    for (size_t i = 0; i < build->module_count; i++) {
+        struct build_module *module = &build->modules[i];
+        struct cubin cubin;
+        if (cubin_read(module->unit->name, module->result->cubin, module->result->cubin_size,
+                       &cli->arena, &cubin, &cli->diags))
+            match(cli, module, &cubin, notes);
+    }
+    if (cli->diags.errors != before)
+        return false;
+    for (size_t i = 0; i < build->module_count; i++) {
+        struct check check = {&cli->diags, build, &build->modules[i]};
+        for (size_t j = 0; j < check.module->entry_count; j++) {
+            const struct build_entry *entry = &check.module->entries[j];
+            if (!entry->declared)
+                continue;
+            check_limits(&check, entry);
+            check_smem(&check, entry);
+            check_block(&check, entry);
+            check_twin(&check, entry->declared);
+        }
+    }
+    return cli->diags.errors == before;
+}

@@ -1,0 +1,374 @@
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "cli/build.h"
+#include "cli/machine.h"
+#include "cli/progress.h"
+#include "cli/report.h"
+
+enum {
+    JOBS_MAX = 1024,
+    TIMEOUT_DEFAULT = 600,
+    TIMEOUT_MAX = 7 * 24 * 3600,
+};
+
+/* Memory that a worker is counted with: NVRTC on a large kernel, measured, with room. */
+#define WORKER_BYTES (1024ull * 1024 * 1024)
+
+struct options {
+    const char *file, *out, *cuda;
+    unsigned jobs, timeout; /* jobs 0: one per core */
+    bool keep_going, verbose, quiet, stamp;
+    enum progress_mode progress;
+};
+
+struct run {
+    struct cli *cli;
+    struct options options;
+    struct build_target *builds;
+    size_t build_count;
+    struct compile_unit *units; /* of all targets together */
+    struct compile_result *results;
+    size_t unit_count;
+    struct cuda cuda;
+    unsigned workers;
+    uint64_t memory;
+    double start;
+};
+
+/* ---- Signals ----------------------------------------------------------------------------------
+ */
+
+static volatile int stop_signal;
+
+static void on_signal(int signal)
+{
+    stop_signal = signal;
+}
+
+static void catch_signals(void)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_signal}, old;
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        /* One that was ignored when we started, as under nohup, stays ignored. */
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* Ends as a process does that never caught the signal, so that shells and make see it. */
+static void die_by(int number)
+{
+    fprintf(stderr, "kpack: stopped by signal %d (%s)\n", number, strsignal(number));
+    fflush(NULL);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* ---- Options ----------------------------------------------------------------------------------
+ */
+
+static bool parse_number(struct cli *cli, const char *option, const char *text, unsigned most,
+                         unsigned *out_value)
+{
+    char *end;
+    errno = 0;
+    unsigned long value = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || errno || value < 1 || value > most) {
+        cli_usage(cli, "option '%s' is '%s', expected a whole number from 1 to %u", option, text,
+                  most);
+        return false;
+    }
+    *out_value = (unsigned)value;
+    return true;
+}
+
+static bool parse_options(struct run *run, const struct cli_args *args)
+{
+    struct options *options = &run->options;
+    const char *const *values = args->values;
+    *options = (struct options){
+        .file = values[BUILD_FILE],
+        .out = values[BUILD_OUT],
+        .cuda = values[BUILD_CUDA],
+        .timeout = TIMEOUT_DEFAULT,
+        .keep_going = values[BUILD_KEEP_GOING],
+        .verbose = values[BUILD_VERBOSE],
+        .quiet = values[BUILD_QUIET],
+        .stamp = values[BUILD_STAMP],
+    };
+    if (values[BUILD_JOBS] &&
+        !parse_number(run->cli, "-j", values[BUILD_JOBS], JOBS_MAX, &options->jobs))
+        return false;
+    if (values[BUILD_UNIT_TIMEOUT] &&
+        !parse_number(run->cli, "--unit-timeout", values[BUILD_UNIT_TIMEOUT], TIMEOUT_MAX,
+                      &options->timeout))
+        return false;
+    if (!progress_parse(values[BUILD_PROGRESS], &options->progress)) {
+        cli_usage(run->cli, "option '--progress' is '%s', expected auto, plain or none",
+                  values[BUILD_PROGRESS]);
+        return false;
+    }
+    if (options->quiet)
+        options->progress = PROGRESS_NONE;
+    if (options->file && args->word_count > 1) {
+        cli_usage(run->cli, "option '-o' names one image, but there are %zu targets: use '--out'",
+                  args->word_count);
+        return false;
+    }
+    if (options->file && options->out) {
+        cli_usage(run->cli, "options '-o' and '--out' exclude each other");
+        return false;
+    }
+    if (!machine_memory(&run->memory)) {
+        cli_usage(run->cli, "KPACK_MEM is '%s', expected a size such as 8G, 512M or 1073741824",
+                  getenv("KPACK_MEM"));
+        return false;
+    }
+    return true;
+}
+
+/* ---- Targets and paths ------------------------------------------------------------------------
+ */
+
+/* The path without the current folder's part. */
+static const char *shown_path(struct cli *cli, const char *path)
+{
+    char *here = getcwd(NULL, 0);
+    size_t length = here ? strlen(here) : 0;
+    bool under = length > 1 && strncmp(path, here, length) == 0 && path[length] == '/';
+    free(here);
+    return report_name(&cli->arena, under ? path + length + 1 : path);
+}
+
+/* Whether a file may be made in the folder, found out before minutes of compiling. */
+static bool check_folder(struct cli *cli, const char *folder)
+{
+    if (!file_is_dir(folder))
+        return diag_error(&cli->diags, "cannot write into '%s': %s", folder,
+                          access(folder, F_OK) == 0 ? "it is no folder" : strerror(errno));
+    if (access(folder, W_OK | X_OK) != 0)
+        return diag_error(&cli->diags, "cannot write into '%s': %s", folder, strerror(errno));
+    return true;
+}
+
+static bool choose_path(struct run *run, struct build_target *build)
+{
+    struct arena *arena = &run->cli->arena;
+    const struct options *options = &run->options;
+    const char *folder;
+    if (options->file) {
+        build->path = options->file;
+        folder = path_dir(arena, options->file);
+    } else {
+        folder = options->out ? options->out : path_join(arena, build->target->root, "out");
+        build->path = path_join(arena, folder, arena_printf(arena, "%s.kpk", build->target->name));
+        if (!file_make_dirs(folder, &run->cli->diags))
+            return false;
+    }
+    build->shown = shown_path(run->cli, build->path);
+    if (file_is_dir(build->path))
+        return diag_error(&run->cli->diags, "cannot write '%s': it is a folder", build->path);
+    return check_folder(run->cli, folder);
+}
+
+static bool paths_differ(struct run *run, const struct build_target *build)
+{
+    for (const struct build_target *other = run->builds; other < build; other++)
+        if (other->path && strcmp(other->path, build->path) == 0)
+            return diag_error(&run->cli->diags, "'%s' and '%s' would both write '%s'",
+                              other->target->path, build->target->path, build->shown);
+    return true;
+}
+
+/* Loads every target; with -k those that load go on. */
+static bool load_targets(struct run *run, const struct cli_args *args)
+{
+    struct cli *cli = run->cli;
+    run->builds = arena_alloc(&cli->arena, args->word_count, sizeof *run->builds);
+    for (size_t i = 0; i < args->word_count; i++) {
+        struct build_target *build = &run->builds[run->build_count];
+        build->target = target_load(args->words[i], &cli->arena, &cli->diags);
+        if (!build->target)
+            continue;
+        build->ok = choose_path(run, build) && paths_differ(run, build);
+        run->build_count += build->ok;
+    }
+    cli_flush(cli);
+    return run->build_count && (run->options.keep_going || !cli->diags.errors);
+}
+
+static void make_units(struct run *run)
+{
+    struct arena *arena = &run->cli->arena;
+    for (size_t i = 0; i < run->build_count; i++)
+        run->unit_count += run->builds[i].target->module_count;
+    run->units = arena_alloc(arena, run->unit_count, sizeof *run->units);
+    run->results = arena_alloc(arena, run->unit_count, sizeof *run->results);
+    size_t first = 0;
+    for (size_t i = 0; i < run->build_count; i++) {
+        struct build_target *build = &run->builds[i];
+        build->module_count = build->target->module_count;
+        build->modules = arena_alloc(arena, build->module_count, sizeof *build->modules);
+        build_units(build->target, arena, run->units + first);
+        for (size_t j = 0; j < build->module_count; j++, first++)
+            build->modules[j] = (struct build_module){
+                .declared = &build->target->modules[j],
+                .unit = &run->units[first],
+                .result = &run->results[first],
+            };
+    }
+}
+
+/* ---- Compiling --------------------------------------------------------------------------------
+ */
+
+static void choose_workers(struct run *run)
+{
+    uint64_t most = run->memory / WORKER_BYTES;
+    run->workers = run->options.jobs ? run->options.jobs : machine_cores();
+    if (run->workers > run->unit_count)
+        run->workers = (unsigned)run->unit_count;
+    if (run->memory && run->workers > most)
+        run->workers = most ? (unsigned)most : 1;
+    if (!run->workers)
+        run->workers = 1;
+}
+
+/* NVRTC must know every target's arch; the digits of "sm_120a" decide. */
+static bool check_archs(struct run *run)
+{
+    struct diags *diags = &run->cli->diags;
+    struct nvrtc_info info;
+    struct str known = {0};
+    if (!nvrtc_query(run->cuda.nvrtc, &info, diags))
+        return false;
+    for (size_t i = 0; i < info.arch_count; i++)
+        str_addf(&known, "%ssm_%d", i ? ", " : "", info.archs[i]);
+    size_t before = diags->errors;
+    for (size_t i = 0; i < run->build_count; i++) {
+        struct build_target *build = &run->builds[i];
+        int arch =
+            (int)strtol(build->target->arch + strcspn(build->target->arch, "0123456789"), NULL, 10);
+        build->ok = false;
+        for (size_t j = 0; j < info.arch_count; j++)
+            build->ok |= info.archs[j] == arch;
+        if (!build->ok)
+            diag_error_at(diags, (struct loc){.file = build->target->path},
+                          "NVRTC %d.%d at '%s' does not know the arch '%s'; it knows %s",
+                          info.major, info.minor, run->cuda.nvrtc, build->target->arch,
+                          str_text(&known));
+    }
+    str_free(&known);
+    return diags->errors == before;
+}
+
+static void compile(struct run *run)
+{
+    struct progress progress;
+    progress_start(&progress, run->cli, run->options.progress, run->units, run->results,
+                   run->unit_count);
+    struct compile_options options = {
+        .cuda = &run->cuda,
+        .workers = run->workers,
+        .unit_timeout = run->options.timeout,
+        .worker_memory = run->memory,
+        .keep_going = run->options.keep_going,
+        .event = progress_event,
+        .event_user = &progress,
+        .stop = &stop_signal,
+    };
+    compile_run(run->units, run->unit_count, &options, &run->cli->arena, run->results,
+                &run->cli->diags);
+    progress_end(&progress);
+    if (!stop_signal) /* what an interrupted worker says is no news */
+        cli_flush(run->cli);
+}
+
+/* Reads and checks what was compiled; errors of one target do not hide those of the next. */
+static void check(struct run *run)
+{
+    for (size_t i = 0; i < run->build_count; i++) {
+        struct build_target *build = &run->builds[i];
+        for (size_t j = 0; j < build->module_count; j++)
+            build->ok &= build->modules[j].result->status == COMPILE_OK;
+        if (build->ok)
+            build->ok = build_check(run->cli, build, run->options.verbose);
+    }
+    cli_flush(run->cli);
+}
+
+static void publish(struct run *run)
+{
+    for (size_t i = 0; i < run->build_count && !stop_signal; i++) {
+        struct build_target *build = &run->builds[i];
+        if (!build->ok)
+            continue;
+        build->ok = build_publish(run->cli, build, run->options.stamp);
+        cli_flush(run->cli);
+        if (build->ok && !run->options.quiet)
+            printf("%s: %zu unit%s, %s raw, %s packed%s\n", build->shown, build->module_count,
+                   build->module_count == 1 ? "" : "s",
+                   report_size(&run->cli->arena, build->stats.raw_bytes),
+                   report_size(&run->cli->arena, build->stats.file_bytes),
+                   build->written ? "" : ", unchanged");
+    }
+}
+
+static bool find_cuda(struct run *run)
+{
+    struct cli *cli = run->cli;
+    const struct cuda *cuda = &run->cuda;
+    if (!cuda_find(run->options.cuda, run->builds[0].target->root, &cli->arena, &run->cuda,
+                   &cli->diags))
+        return false;
+    if (run->options.verbose)
+        fprintf(stderr, "kpack: NVRTC %s, found by %s; %u worker%s\n",
+                report_name(&cli->arena, cuda->nvrtc), cuda->found_by, run->workers,
+                run->workers == 1 ? "" : "s");
+    return check_archs(run);
+}
+
+static void summary(const struct run *run)
+{
+    size_t done = 0;
+    for (size_t i = 0; i < run->unit_count; i++)
+        done += run->results[i].status == COMPILE_OK;
+    printf("%zu of %zu unit%s in %.1f s with %u worker%s\n", done, run->unit_count,
+           run->unit_count == 1 ? "" : "s", machine_now() - run->start, run->workers,
+           run->workers == 1 ? "" : "s");
+}
+
+enum cli_exit cmd_build(struct cli *cli, const struct cli_args *args)
+{
+    struct run run = {.cli = cli, .start = machine_now()};
+    if (!parse_options(&run, args))
+        return CLI_USAGE;
+    catch_signals();
+    if (!load_targets(&run, args))
+        return CLI_FAILED;
+    make_units(&run);
+    choose_workers(&run);
+    if (!find_cuda(&run))
+        return CLI_FAILED;
+    if (!stop_signal)
+        compile(&run);
+    if (!stop_signal)
+        check(&run);
+    if (!stop_signal && (run.options.keep_going || !cli->diags.errors))
+        publish(&run);
+    if (stop_signal)
+        die_by(stop_signal);
+    if (!run.options.quiet)
+        summary(&run);
+    return cli->diags.errors ? CLI_FAILED : CLI_DONE;
+}
