@@ -1,0 +1,59 @@
+#include "cli/cli.h"
+
+#include <stdint.h>
+#include <string.h>
+
+static const struct cli_option build_options[] = {
+    [BUILD_FILE] = {'o', NULL, "FILE", "write the image to FILE (one target only)"},
+    [BUILD_JOBS] = {'j', NULL, "N", "compile N units at once (default: one per core)"},
+    [BUILD_OUT] = {0, "out", "DIR", "write NAME.kpk into DIR (default: out under the root)"},
+    [BUILD_CUDA] = {0, "cuda", "DIR", "use the CUDA toolkit or wheels in DIR"},
+    [BUILD_KEEP_GOING] = {'k', NULL, NULL, "go on with the rest after a failure"},
+    [BUILD_VERBOSE] = {'v', NULL, NULL, "say more: what is used, entries left out"},
+    [BUILD_QUIET] = {'q', NULL, NULL, "print errors only"},
+    [BUILD_PROGRESS] = {0, "progress", "WHEN", "auto (default), plain or none"},
+    [BUILD_UNIT_TIMEOUT] = {0, "unit-timeout", "SECONDS", "give one unit SECONDS (default: 600)"},
+    [BUILD_STAMP] = {0, "stamp", NULL, "record commit and source digests in the image"},
+    {0},
+};
+
+static const struct cli_option image_options[] = {
+    [LIST_JSON] = {0, "json", NULL, "print JSON"},
+    {0},
+};
+
+static const struct cli_option doctor_options[] = {
+    [DOCTOR_CUDA] = {0, "cuda", "DIR", "look for CUDA in DIR, as a build with this option would"},
+    {0},
+};
+
+static const struct cli_option no_options[] = {{0}};
+
+const struct cli_command cli_commands[] = {
+    {"build", "TARGET.lua ...", "compile the targets' kernels and write one image each",
+     "The word 'build' may be left out. Images go to out/NAME.kpk under the project root: the\n"
+     "target file's folder, or that folder's parent when it is called targets. An image whose\n"
+     "bytes would not change is left alone; NAME.kpk.json beside it says what it was made from.\n"
+     "Every unit is compiled in a worker process. There are never more workers than units, nor\n"
+     "more than one per GiB of free memory (set KPACK_MEM, such as 8G, to count otherwise).\n",
+     build_options, 1, SIZE_MAX, cmd_build},
+    {"list", "IMAGE", "print what an image ships", NULL, image_options, 1, 1, cmd_list},
+    {"show", "IMAGE MODULE[:ENTRY]", "print one module or entry of an image", NULL, image_options,
+     2, 2, cmd_show},
+    {"verify", "IMAGE", "check every byte of an image and every figure in it",
+     "Decodes every group, compares every digest, and reads registers, shared memory, stack and\n"
+     "code bytes again from each cubin.\n",
+     no_options, 1, 1, cmd_verify},
+    {"doctor", "", "say what a build would use, and what is missing",
+     "Exit status 0 when a build would work here, else 1.\n", doctor_options, 0, 0, cmd_doctor},
+    {"help", "[COMMAND]", "print help on kpack or on a command", NULL, no_options, 0, 1, cmd_help},
+    {0},
+};
+
+const struct cli_command *cli_find_command(const char *name)
+{
+    for (const struct cli_command *command = cli_commands; command->name; command++)
+        if (strcmp(command->name, name) == 0)
+            return command;
+    return NULL;
+}

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Help, version and mistakes on the command line."""
+import os
+import subprocess
+
+from harness import KPACK, SANITIZED, check, golden, kpack, main, same, test
+
+HELP = [(), ("build",), ("list",), ("show",), ("verify",), ("doctor",), ("help",)]
+MISTAKES = {
+    "nothing": [],
+    "command": ["bild"],
+    "command-far": ["frobnicate"],
+    "command-lua": ["biuld", "a.lua"],
+    "help-command": ["help", "lst"],
+    "help-words": ["help", "list", "show"],
+    "option": ["build", "--progrss=plain", "a.lua"],
+    "option-far": ["list", "--frobnicate", "a.kpk"],
+    "option-first": ["--stmp", "a.lua"],
+    "letter": ["build", "-Z", "a.lua"],
+    "letters": ["build", "-kZ", "a.lua"],
+    "option-other": ["list", "-k", "a.kpk"],
+    "no-value": ["a.lua", "-o"],
+    "no-value-long": ["a.lua", "--out"],
+    "value": ["list", "--json=1", "a.kpk"],
+    "value-help": ["list", "--help=1", "a.kpk"],
+    "no-target": ["build", "-k"],
+    "no-image": ["list"],
+    "two-images": ["list", "a.kpk", "b.kpk"],
+    "show-image": ["show", "a.kpk"],
+    "show-words": ["show", "a.kpk", "m", "n"],
+    "verify-json": ["verify", "--json", "a.kpk"],
+    "doctor-words": ["doctor", "who"],
+    "jobs-zero": ["-j0", "a.lua"],
+    "jobs-word": ["-j", "many", "a.lua"],
+    "jobs-tail": ["-j", "4x", "a.lua"],
+    "jobs-negative": ["-j", "-4", "a.lua"],
+    "jobs-huge": ["-j", "99999999999999999999", "a.lua"],
+    "timeout": ["--unit-timeout=0.5", "a.lua"],
+    "progress": ["--progress=fancy", "a.lua"],
+    "output-two": ["-o", "x.kpk", "a.lua", "b.lua"],
+    "output-out": ["-o", "x.kpk", "--out", "y", "a.lua"],
+    "control": ["b\033[31mild"],
+}
+
+
+def binaries():
+    return [KPACK] + ([SANITIZED] if os.path.exists(SANITIZED) else [])
+
+
+@test("help is as expected, by word and by option")
+def _():
+    for words in HELP:
+        name = "-".join(("help",) + words)
+        golden(f"{name}.txt", kpack("help", *words))
+        golden(f"{name}.txt", kpack(*words, "--help"))
+        golden(f"{name}.txt", kpack(*words, "-h"))
+
+
+@test("help fits 90 columns")
+def _():
+    for words in HELP:
+        for line in kpack("help", *words).out.splitlines():
+            check(len(line) <= 90, line)
+
+
+@test("--version prints one line")
+def _():
+    result = kpack("--version")
+    same((result.status, result.err), (0, ""))
+    check(result.out.startswith("kpack ") and result.out.count("\n") == 1, result)
+
+
+@test("every mistake says what, and ends with status 2")
+def _():
+    for binary in binaries():
+        for name, args in MISTAKES.items():
+            result = kpack(*args, binary=binary)
+            same((result.status, result.out), (2, ""), name, result)
+            golden(f"usage-{name}.txt", result)
+
+
+@test("KPACK_MEM that is no size is a usage error")
+def _():
+    for text in ("lots", "8Q", "8GB", "G", "-1", "99999999999999999999", "99999999999T"):
+        result = kpack("a.lua", env={"KPACK_MEM": text})
+        same(result.status, 2, text, result)
+        check(f"KPACK_MEM is '{text}', expected a size such as 8G" in result.err, result)
+
+
+@test("a full disk behind standard output is an error")
+def _():
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run([KPACK, "help"], stdout=full, stderr=subprocess.PIPE, check=False)
+    same(done.returncode, 1)
+    check(b"cannot write to standard output: No space left on device" in done.stderr, done.stderr)
+
+
+main()
