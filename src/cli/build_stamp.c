@@ -9,69 +9,53 @@
 #include "base/str.h"
 #include "cli/git.h"
 
-/* JSON values are packed with '?' conversions nowhere: what cannot be packed is a NULL that
- * json_dumps turns into our own error. */
-
-static int by_text(const void *a, const void *b)
+static int by_name(const void *a, const void *b)
 {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
+    const struct compile_input *left = a, *right = b;
+    return strcmp(left->name, right->name);
 }
 
-/* Root-relative names of all files under the root that the units read, sorted, each once. */
-static const char **used_files(struct cli *cli, const struct build_target *build, size_t *out_count)
+/* The project's own files that the units read, sorted, each once; not CUDA's headers nor ours. */
+static struct compile_input *used_files(struct cli *cli, const struct build_target *build,
+                                        size_t *out_count)
 {
     size_t count = 0, kept = 0;
     for (size_t i = 0; i < build->module_count; i++)
-        count += build->modules[i].result->opened_count + 1;
-    const char **names = arena_alloc(&cli->arena, count, sizeof *names);
+        count += build->modules[i].result->opened_count;
+    struct compile_input *files = arena_alloc(&cli->arena, count, sizeof *files);
     count = 0;
     for (size_t i = 0; i < build->module_count; i++) {
         const struct compile_result *result = build->modules[i].result;
-        names[count++] = build->modules[i].declared->source;
         for (size_t j = 0; j < result->opened_count; j++)
-            names[count++] = result->opened[j];
+            if (result->opened[j].name[0] != '/' && result->opened[j].name[0] != '<')
+                files[count++] = result->opened[j];
     }
-    qsort(names, count, sizeof *names, by_text);
-    for (size_t i = 0; i < count; i++) {
-        char *path = path_join(&cli->arena, build->target->root, names[i]);
-        if ((!kept || strcmp(names[kept - 1], names[i]) != 0) && names[i][0] != '/' &&
-            file_is_regular(path))
-            names[kept++] = names[i];
-    }
+    qsort(files, count, sizeof *files, by_name);
+    for (size_t i = 0; i < count; i++)
+        if (!kept || strcmp(files[kept - 1].name, files[i].name) != 0)
+            files[kept++] = files[i];
     *out_count = kept;
-    return names;
+    return files;
 }
 
-static json_t *digest_json(const void *bytes, size_t size)
+static json_t *digest_json(const struct digest *digest)
 {
-    struct digest_state state;
     struct str hex = {0};
-    digest_start(&state);
-    digest_add(&state, bytes, size);
-    struct digest digest = digest_finish(&state);
-    digest_hex(&digest, &hex);
+    digest_hex(digest, &hex);
     json_t *value = json_string(str_text(&hex));
     str_free(&hex);
     return value;
 }
 
-static json_t *sources_json(struct cli *cli, const struct build_target *build,
-                            const char *const *names, size_t count)
+static json_t *sources_json(const struct compile_input *files, size_t count)
 {
     json_t *sources = json_object();
-    struct str bytes = {0};
     for (size_t i = 0; i < count; i++) {
-        struct diags ignored = {0}; /* gone since it was compiled: null */
-        char *path = path_join(&cli->arena, build->target->root, names[i]);
-        bool ok = file_read(path, &bytes, &ignored);
         struct str key = {0};
-        str_add_printable(&key, names[i], strlen(names[i]));
-        json_object_set_new(sources, str_text(&key),
-                            ok ? digest_json(bytes.data, bytes.len) : json_null());
+        str_add_printable(&key, files[i].name, strlen(files[i].name));
+        json_object_set_new(sources, str_text(&key), digest_json(&files[i].digest));
         str_free(&key);
-        diag_free(&ignored);
     }
-    str_free(&bytes);
     return sources;
 }
 
@@ -79,7 +63,10 @@ static json_t *stamp_json(struct cli *cli, const struct build_target *build)
 {
     const struct compile_result *first = build->modules[0].result;
     size_t count;
-    const char **names = used_files(cli, build, &count);
+    struct compile_input *files = used_files(cli, build, &count);
+    const char **names = arena_alloc(&cli->arena, count, sizeof *names);
+    for (size_t i = 0; i < count; i++)
+        names[i] = files[i].name;
     struct git_state git = git_query(build->target->root, names, count, &cli->arena);
     json_t *object = json_object();
     json_object_set_new(object, "kpack", json_string(KPACK_VERSION));
@@ -89,7 +76,7 @@ static json_t *stamp_json(struct cli *cli, const struct build_target *build)
     json_object_set_new(object, "arch", json_string(build->target->arch));
     json_object_set_new(object, "commit", git.commit ? json_string(git.commit) : json_null());
     json_object_set_new(object, "dirty", git.commit ? json_boolean(git.dirty) : json_null());
-    json_object_set_new(object, "sources", sources_json(cli, build, names, count));
+    json_object_set_new(object, "sources", sources_json(files, count));
     return object;
 }
 
@@ -126,9 +113,13 @@ static json_t *units_json(const struct build_target *build)
 const char *build_sidecar(struct cli *cli, const struct build_target *build, const void *image,
                           size_t size)
 {
+    struct digest_state state;
+    digest_start(&state);
+    digest_add(&state, image, size);
+    struct digest digest = digest_finish(&state);
     json_t *object = stamp_json(cli, build);
     json_object_set_new(object, "image_bytes", json_integer((json_int_t)size));
-    json_object_set_new(object, "image_digest", digest_json(image, size));
+    json_object_set_new(object, "image_digest", digest_json(&digest));
     json_object_set_new(object, "units", units_json(build));
     return dump(cli, object, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
 }
