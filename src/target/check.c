@@ -1,0 +1,148 @@
+#include "target/check.h"
+
+#include <string.h>
+
+enum {
+    STATIC_SMEM_MAX = 48 * 1024 /* CUDA's limit for every architecture */
+};
+
+struct checker {
+    const struct description *description;
+    const struct merged *merged;
+    struct arena *arena;
+    struct diags *diags;
+};
+
+/* The entry that `entry` is a twin of, NULL when there is none, or none that is declared. */
+static const struct declared_entry *parent_of(const struct merged *merged,
+                                              const struct declared_entry *entry,
+                                              const struct declared_module **out_module)
+{
+    if (!entry->entry.twin_module)
+        return NULL;
+    const struct declared_module *module = inherit_module(merged, entry->entry.twin_module);
+    size_t index = module ? inherit_entry(module, entry->entry.twin_entry) : SIZE_MAX;
+    if (index == SIZE_MAX)
+        return NULL;
+    *out_module = module;
+    return &module->entries[index];
+}
+
+static const char *nearest_module(const struct checker *checker, const char *name)
+{
+    const struct merged *merged = checker->merged;
+    const char **names = arena_alloc(checker->arena, merged->module_count, sizeof *names);
+    for (size_t i = 0; i < merged->module_count; i++)
+        names[i] = merged->modules[i]->name;
+    return str_nearest(name, names, merged->module_count);
+}
+
+static const char *nearest_entry(const struct checker *checker,
+                                 const struct declared_module *module, const char *name)
+{
+    const char **names = arena_alloc(checker->arena, module->entry_count, sizeof *names);
+    for (size_t i = 0; i < module->entry_count; i++)
+        names[i] = module->entries[i].entry.name;
+    return str_nearest(name, names, module->entry_count);
+}
+
+static const char *suggestion(const struct checker *checker, const char *near)
+{
+    return near ? arena_printf(checker->arena, " (did you mean '%s'?)", near) : "";
+}
+
+/* Follows the twins from an entry; a cycle is reported once, at its first member in order. */
+static void check_cycle(const struct checker *checker, const struct declared_module *module,
+                        const struct declared_entry *entry)
+{
+    const struct declared_entry *at = entry;
+    const struct declared_module *at_module = module;
+    struct str chain = {0};
+    str_addf(&chain, "%s:%s", module->name, entry->entry.name);
+    for (size_t steps = 0; steps < 64; steps++) {
+        at = parent_of(checker->merged, at, &at_module);
+        if (!at)
+            break;
+        str_addf(&chain, " -> %s:%s", at_module->name, at->entry.name);
+        int order = strcmp(at_module->name, module->name);
+        if (order < 0 || (!order && strcmp(at->entry.name, entry->entry.name) < 0))
+            break;
+        if (at == entry) {
+            diag_error_at(checker->diags, entry->twin_loc, "twins form a cycle: %s",
+                          str_text(&chain));
+            break;
+        }
+    }
+    str_free(&chain);
+}
+
+static void check_twin(const struct checker *checker, const struct declared_module *module,
+                       const struct declared_entry *declared)
+{
+    const struct target_entry *entry = &declared->entry;
+    if (!entry->twin_module)
+        return;
+    const struct declared_module *parent = inherit_module(checker->merged, entry->twin_module);
+    if (!parent) {
+        diag_error_at(checker->diags, declared->twin_loc,
+                      "entry '%s' is a twin of '%s:%s', but target '%s' has no module '%s'%s",
+                      entry->name, entry->twin_module, entry->twin_entry,
+                      checker->description->name, entry->twin_module,
+                      suggestion(checker, nearest_module(checker, entry->twin_module)));
+    } else if (parent == module && strcmp(entry->name, entry->twin_entry) == 0) {
+        diag_error_at(checker->diags, declared->twin_loc, "entry '%s' is a twin of itself",
+                      entry->name);
+    } else if (!parent->every && inherit_entry(parent, entry->twin_entry) == SIZE_MAX) {
+        diag_error_at(checker->diags, declared->twin_loc,
+                      "entry '%s' is a twin of '%s:%s', but module '%s' has no entry '%s'%s",
+                      entry->name, entry->twin_module, entry->twin_entry, parent->name,
+                      entry->twin_entry,
+                      suggestion(checker, nearest_entry(checker, parent, entry->twin_entry)));
+    } else {
+        check_cycle(checker, module, declared);
+    }
+}
+
+static void check_smem(const struct checker *checker, const struct declared_entry *declared)
+{
+    const struct target_entry *entry = &declared->entry;
+    uint32_t fixed = entry->static_smem.value, most = checker->description->smem_optin;
+    uint64_t total = (uint64_t)fixed + entry->dynamic_smem.value;
+    if (fixed > STATIC_SMEM_MAX)
+        diag_error_at(checker->diags, declared->static_smem_loc,
+                      "entry '%s' has %u bytes of static shared memory, expected %d at most: use "
+                      "dynamic shared memory for more",
+                      entry->name, fixed, STATIC_SMEM_MAX);
+    else if (most && total > most)
+        diag_error_at(checker->diags,
+                      entry->dynamic_smem.given ? declared->smem_loc : declared->static_smem_loc,
+                      "entry '%s' takes %llu bytes of shared memory, but the device of target '%s' "
+                      "allows %u (smem_optin)",
+                      entry->name, (unsigned long long)total, checker->description->name, most);
+}
+
+static void check_levers(const struct checker *checker)
+{
+    const struct merged *merged = checker->merged;
+    for (size_t i = 0; i < merged->lever_count; i++)
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(merged->levers[i]->lever.env, merged->levers[j]->lever.env) == 0)
+                diag_error_at(checker->diags, merged->levers[i]->loc,
+                              "levers '%s' and '%s' are both read from '%s'",
+                              merged->levers[j]->lever.name, merged->levers[i]->lever.name,
+                              merged->levers[i]->lever.env);
+}
+
+void check_merged(const struct description *description, const struct merged *merged,
+                  struct arena *arena, struct diags *diags)
+{
+    struct checker checker = {description, merged, arena, diags};
+    for (size_t i = 0; i < merged->module_count; i++) {
+        const struct declared_module *module = merged->modules[i];
+        for (size_t j = 0; j < module->entry_count; j++) {
+            check_twin(&checker, module, &module->entries[j]);
+            check_smem(&checker, &module->entries[j]);
+        }
+    }
+    check_levers(&checker);
+}
