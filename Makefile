@@ -185,6 +185,12 @@ $B/tests/%: $B/obj/tests/unit/%.o $B/obj/help.a $B/obj/ops.a $B/obj/core.a
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(SANITIZE) -rdynamic -o $@ $^ -lcmocka $(dep_libs)
 
+# Writes the images that the tests of the command line read.
+$B/tests/sample_image: $B/obj/tests/cli/sample_image.o $B/obj/core.a
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(SANITIZE) -o $@ $^ $(dep_libs)
+
 # A fake CUDA driver, and one that is too old to have what the runtime needs.
 fake: out/fake/libcuda.so.1 out/fake/old/libcuda.so.1
 .PHONY: fake
@@ -195,7 +201,7 @@ out/fake/libcuda.so.1 out/fake/old/libcuda.so.1: tests/fake/cuda.c tests/fake/cu
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 -fPIC -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic $(fake_ldflags) -o $@ $< -lpthread
 
-unit: $(unit_bin) fake
+unit: $(unit_bin) $B/tests/sample_image fake
 .PHONY: unit
 
 # Each test prints TAP. Unit tests run twice: as built for users, and under ASan + UBSan.

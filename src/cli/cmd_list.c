@@ -39,9 +39,9 @@ static void print_absents(const struct view *view)
         printf("\nexpected absent\n");
     for (uint32_t i = 0; i < view->info.absent_count; i++) {
         kpk_absent_info absent = view_absent(view, i);
-        report_line(stdout, "  %s%s%s: %s", report_name(arena, absent.module),
+        report_line(stdout, "  %s%s%s%s%s", report_name(arena, absent.module),
                     absent.entry[0] ? ":" : "", report_name(arena, absent.entry),
-                    report_name(arena, absent.reason));
+                    absent.reason[0] ? ": " : "", report_name(arena, absent.reason));
     }
 }
 

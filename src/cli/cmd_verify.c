@@ -55,8 +55,8 @@ static void check_object(struct view *view, const kpk_module_info *module, uint3
     bool ok = kpk_read_blob(view->image, blob, bytes, info.size) == KPK_OK;
     if (ok) {
         digest_add(state, bytes, info.size);
-        ok = cubin_read(arena_printf(&arena, "%s: module '%s'", view->path, module->name), bytes,
-                        info.size, &arena, &cubin, &view->cli->diags);
+        ok = cubin_read(arena_printf(&arena, "%s:%s", view->path, module->name), bytes, info.size,
+                        &arena, &cubin, &view->cli->diags);
     }
     for (uint32_t i = 0; ok && i < module->entry_count; i++) {
         kpk_entry_info entry = view_entry(view, module->first_entry + i);
@@ -92,9 +92,10 @@ enum cli_exit cmd_verify(struct cli *cli, const struct cli_args *args)
         check_module(&view, i);
     ok = cli->diags.errors == 0;
     if (ok)
-        report_line(stdout, "%s: %u entries of %u modules and %s of cubins are as recorded",
+        report_line(stdout,
+                    "%s: every byte is intact; %u of %u entries are as their cubins say (%s)",
                     report_name(&cli->arena, view.path), view.info.entry_count,
-                    view.info.module_count, report_size(&cli->arena, view.info.raw_bytes));
+                    view.info.entry_count, report_size(&cli->arena, view.info.raw_bytes));
     view_close(&view);
     return ok ? CLI_DONE : CLI_FAILED;
 }

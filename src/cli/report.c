@@ -123,6 +123,8 @@ void table_free(struct table *table)
 char *report_size(struct arena *arena, uint64_t bytes)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    if (!bytes)
+        return arena_strdup(arena, "0");
     if (bytes < 1024)
         return arena_printf(arena, "%u B", (unsigned)bytes);
     double value = (double)bytes / 1024;

@@ -33,7 +33,7 @@ void table_text(struct table *table, const char *text);
 void table_print(const struct table *table, FILE *stream);
 void table_free(struct table *table);
 
-/* "512 B", "48.0 KiB", "1.5 MiB"; in the arena. */
+/* "0", "512 B", "48.0 KiB", "1.5 MiB"; in the arena. */
 char *report_size(struct arena *arena, uint64_t bytes);
 
 /* With bytes that would drive a terminal escaped; in the arena. */
