@@ -12,7 +12,7 @@ typedef u16 bf16; // the bits of a bfloat16
 
 constexpr u32 WARP = 32;
 
-constexpr u32 ceil_div(u32 a, u32 b)
+__host__ __device__ constexpr u32 ceil_div(u32 a, u32 b)
 {
     return (a + b - 1) / b;
 }
