@@ -6,7 +6,6 @@ static const char *advice(kpk_status status)
 {
     switch (status) {
     case KPK_ERR_IO:
-        return "name an image that 'kpack build' wrote";
     case KPK_ERR_FORMAT:
         return "name an image that 'kpack build' wrote";
     case KPK_ERR_VERSION:
@@ -29,7 +28,7 @@ static void on_message(void *user, kpk_severity severity, const char *text)
     enum diag_level level = severity == KPK_ERROR     ? DIAG_ERROR
                             : severity == KPK_WARNING ? DIAG_WARNING
                                                       : DIAG_NOTE;
-    diag_add(&view->cli->diags, level, (struct loc){.file = view->path}, "%s", text);
+    diag_add(&view->cli->diags, level, (struct loc){0}, "%s", text);
 }
 
 bool view_open(struct cli *cli, const char *path, struct view *view)
@@ -41,10 +40,10 @@ bool view_open(struct cli *cli, const char *path, struct view *view)
         status = kpk_get_image(view->image, &view->info);
     if (status == KPK_OK)
         return true;
-    const char *cause = view->cause ? view->cause : kpk_status_text(status);
-    const char *next = advice(status);
-    diag_error_at(&cli->diags, (struct loc){.file = path}, "%s%s%s", cause, next ? "; " : "",
-                  next ? next : "");
+    const char *cause = view->cause, *next = advice(status);
+    if (!cause)
+        cause = arena_printf(&cli->arena, "%s: %s", path, kpk_status_text(status));
+    diag_error(&cli->diags, "%s%s%s", cause, next ? "; " : "", next ? next : "");
     view_close(view);
     return false;
 }
