@@ -17,13 +17,20 @@
  *
  * Rules that hold for every function:
  * - A zero handle means absent; a zeroed desc means defaults; out parameters come last and are
- * cleared first. Nothing here prints, exits, aborts or writes to disk. There is no state but the
- * image's.
+ *   cleared first. Nothing here prints, exits, aborts or writes to disk. There is no state but the
+ *   image's.
  * - Failures return a status. The desc's message callback, if any, gets one line of text that says
- *   where, what was found and what was expected; kpk_status_text gives a fixed short text.
+ *   where, what was found and what was expected; kpk_status_text gives a fixed short text. What a
+ *   kernel's first use finds wrong for good (LOAD, DAMAGED, SMEM) is told once; later launches of
+ *   it return the status alone.
+ * - A file that is truncated, overwritten or replaced while an image of it is open costs at most a
+ *   status: the index is read into memory at open, groups are read with pread at first use and
+ *   checked against their digest, nothing is mapped. (An image that the caller maps itself and
+ *   passes to kpk_open_memory has the caller's rules.)
  * - Strings and arrays that come back belong to the image and live until kpk_close.
  * - Thread-safety: after kpk_open returns, every function may be called from any thread at any
- * time, except kpk_close, which must be the last. A launch takes no lock once its kernel is loaded.
+ *   time, except kpk_close, which must be the last. A launch takes no lock once its kernel is
+ *   loaded.
  * - fork: the child must not use an image that its parent opened. Driver calls through it return
  *   KPK_ERR_FORKED there; kpk_close in the child frees its memory and touches no driver.
  */
@@ -52,7 +59,8 @@ struct CUstream_st; /* CUstream of cuda.h is a pointer to it */
 typedef struct kpk_image kpk_image;
 
 /* An entry of one image. 0: absent. Valid with the image that gave it, on every device it is bound
- * to. */
+ * to, until kpk_close; opening the same bytes again gives the same handles. One given to another
+ * image is refused. */
 typedef struct kpk_kernel {
     uint64_t id;
 } kpk_kernel;
@@ -111,13 +119,16 @@ typedef struct kpk_open_desc {
     const char *driver_path; /* NULL: "libcuda.so.1" by the loader's rules; unused with `symbol` */
 } kpk_open_desc;
 
-/* Maps the file, checks its header, the digest over its index and every bound in it, and keeps the
- * file mapped until kpk_close. No driver is touched. `desc` may be NULL and is copied. Errors:
- * ARGUMENT, IO, FORMAT, VERSION, DAMAGED, MEMORY. *out_image is NULL on failure. */
+/* Reads the index, checks the header, the digest over the index and every bound in it, and keeps
+ * the file open until kpk_close; groups of cubins are read at first use. No driver is touched.
+ * `desc` may be NULL and is copied, driver_path included. Errors: ARGUMENT, IO (missing,
+ * unreadable, not a regular file), FORMAT, VERSION, DAMAGED (also: truncated), MEMORY. *out_image
+ * is NULL on failure. */
 KPK_API kpk_status kpk_open(const char *path, const kpk_open_desc *desc, kpk_image **out_image);
 
 /* The same over bytes that the caller keeps alive and unchanged until kpk_close (an embedded image,
- * a file the caller mapped); they are not copied. `bytes` must be 8-byte aligned. */
+ * a file the caller mapped); they are not copied. `bytes` must be 8-byte aligned. Errors: as
+ * kpk_open, without IO. */
 KPK_API kpk_status kpk_open_memory(const void *bytes, size_t size, const kpk_open_desc *desc,
                                    kpk_image **out_image);
 
@@ -127,10 +138,12 @@ KPK_API void kpk_close(kpk_image *image);
 /* ---- Binding and launching ----------------------------------------------------------------------
  */
 
-/* Checks once that device `device` (an ordinal of cuDeviceGet) can run this image: compute
- * capability, driver version, shared memory. Initialises the driver (cuInit) if nobody has. May be
- * called for several devices; handles then serve all of them. Errors: NO_DRIVER, DRIVER,
- * WRONG_DEVICE, OLD_DRIVER, FORKED, MEMORY. The message names both sides. */
+/* Checks once that device `device` (an ordinal of cuDeviceGet) can run this image. Driver: at least
+ * the image's. Compute capability: sm_90a needs exactly 9.0; sm_100f and sm_90 the same major
+ * number with that minor or a later one. Initialises the driver (cuInit) if nobody has. May be
+ * called for several devices; handles then serve all of them, those loaded before included.
+ * Whether a kernel's shared memory fits the device is checked at its first use. Errors: ARGUMENT,
+ * NO_DRIVER, DRIVER, WRONG_DEVICE, OLD_DRIVER, FORKED, MEMORY. The message names both sides. */
 KPK_API kpk_status kpk_bind(kpk_image *image, int device);
 
 /* The handle of module:entry, or {0} when the image does not ship it. Touches no driver and may be
@@ -148,7 +161,8 @@ typedef enum kpk_absence {
     KPK_ABSENT_DAMAGED,      /* its bytes failed their digest at first use */
 } kpk_absence;
 
-/* Why a launch of module:entry cannot work, as far as is known now. Counts no miss. */
+/* Why a launch of module:entry cannot work, as far as is known now. Counts no miss. A kernel that
+ * needs more shared memory than a bound device has counts as LOAD_FAILED. */
 KPK_API kpk_absence kpk_absent_reason(kpk_image *image, const char *module, const char *entry);
 
 /* A fixed text for an absence; never NULL. */
@@ -156,11 +170,13 @@ KPK_API const char *kpk_absence_text(kpk_absence absence);
 
 /* Launches on `stream` (NULL: the default stream) in the calling thread's current context, with the
  * image's block for this entry. `smem` is the dynamic shared memory in bytes: 0 means the declared
- * size, less than that is allowed, more is KPK_ERR_SMEM. `args` holds one pointer per parameter, as
- * cuLaunchKernel takes them. The first launch of an entry loads its module (milliseconds: see
- * kpk_preload); later ones cost a few loads more than cuLaunchKernel.
- * Errors: ARGUMENT (a bad handle, an entry without a declared block: use kpk_launch_block),
- * NOT_BOUND, SMEM, FORKED, DAMAGED, LOAD, MEMORY, DRIVER. */
+ * size, less than that is allowed, more is KPK_ERR_SMEM. For an entry whose description declares no
+ * size, 0 is none, and any size that the device has is allowed. `args` holds one pointer per
+ * parameter, as cuLaunchKernel takes them. The context's device must be one that is bound. The
+ * first launch of an entry loads its module (milliseconds: see kpk_preload); later ones cost a few
+ * loads more than cuLaunchKernel.
+ * Errors: ARGUMENT (a bad handle, an empty grid, an entry without a declared block: use
+ * kpk_launch_block), NOT_BOUND, SMEM, FORKED, DAMAGED, LOAD, MEMORY, DRIVER, IO. */
 KPK_API kpk_status kpk_launch(kpk_image *image, kpk_kernel kernel, kpk_grid grid, uint32_t smem,
                               struct CUstream_st *stream, void **args);
 
@@ -172,15 +188,19 @@ KPK_API kpk_status kpk_launch_block(kpk_image *image, kpk_kernel kernel, kpk_gri
 
 /* Decodes and loads now what these handles need, so that no launch loads anything: before graph
  * capture, before collectives. Zero handles are skipped. `kernels` NULL loads the whole image.
- * Stops at the first failure. Needs a current context or a bound device. Errors as kpk_launch. */
+ * Stops at the first failure. The image must be bound. The driver puts code on a device once per
+ * context: call this with each context current that will launch; without a current context the
+ * first launch in one still does that part. Errors as kpk_launch. */
 KPK_API kpk_status kpk_preload(kpk_image *image, const kpk_kernel *kernels, size_t count);
 
 /* Frees decoded groups that are kept for members not yet loaded. They are decoded again when
  * needed. */
 KPK_API void kpk_trim(kpk_image *image);
 
-/* The driver's own function handle (a CUfunction, as a pointer), loading it if needed: for launches
- * that kpk_launch cannot express, such as clusters or cuLaunchKernelEx. NULL with a status. */
+/* The driver's own handle (a CUkernel, which the driver takes as the CUfunction of a launch in any
+ * context), loading it if needed: for launches that kpk_launch cannot express, such as clusters or
+ * cuLaunchKernelEx. Functions that ask about a CUfunction need cuKernelGetFunction first.
+ * *out_function is NULL on failure. Errors as kpk_launch. */
 KPK_API kpk_status kpk_function(kpk_image *image, kpk_kernel kernel, void **out_function);
 
 /* Address of a CUDA driver function through the image's resolver, NULL when missing; kpk_bind must
@@ -277,11 +297,12 @@ KPK_API kpk_status kpk_constant(const kpk_image *image, const char *module, cons
                                 int64_t *out_value);
 
 /* Copies blob `index`'s cubin, checked against its digest, into buffer[0..size); size must be the
- * blob's. Errors: ARGUMENT, DAMAGED, MEMORY. */
+ * blob's. Errors: ARGUMENT, DAMAGED, MEMORY, IO. */
 KPK_API kpk_status kpk_read_blob(const kpk_image *image, uint32_t index, void *buffer, size_t size);
 
-/* Checks every byte of the image: all groups decoded, every digest compared. Reports each fault
- * through the message callback and returns KPK_ERR_DAMAGED when there is one. */
+/* Checks every byte of the image, and what an open leaves to trust: all groups decoded, every
+ * digest compared, names unique, in order and found by their hash. Reports each fault through the
+ * message callback and returns the first one's status: DAMAGED, MEMORY or IO. */
 KPK_API kpk_status kpk_verify(const kpk_image *image);
 
 /* ---- Levers: the target's defaults for run-time choices, overridable by an environment variable
@@ -332,7 +353,8 @@ typedef struct kpk_miss {
 
 /* Copies up to `capacity` lookups that missed and are not declared expected-absent, in the order of
  * their first miss; returns how many there are in all. The image remembers the first 1024 distinct
- * misses. The strings live until kpk_close. */
+ * ones; the first that it cannot remember is told as a warning. The strings live until kpk_close.
+ * out_misses may be NULL. */
 KPK_API size_t kpk_unexpected_absences(kpk_image *image, kpk_miss *out_misses, size_t capacity);
 
 #ifdef __cplusplus

@@ -1,6 +1,10 @@
 #ifndef KPK_IMAGE_H
 #define KPK_IMAGE_H
 
+#ifndef _GNU_SOURCE /* for -std=c11: pread, dlfcn.h, MADV_WIPEONFORK */
+#define _GNU_SOURCE 1
+#endif
+
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -5,56 +5,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "../fake/cuda.h"
-#include "kpk_build.h"
-#include "runtime/kpk.h"
+#include "runtime_fixture.h"
 
-struct fixture {
-    struct build_bytes bytes;
-    kpk_image *image;
-    char message[1024]; /* the last one */
-    unsigned messages;
-};
+#define assert_message(fixture, part)                                                              \
+    do {                                                                                           \
+        if (strstr((fixture)->message, part) == NULL)                                              \
+            fail_msg("'%s' does not say '%s'", (fixture)->message, part);                          \
+    } while (0)
 
-static void keep_message(void *user, kpk_severity severity, const char *text)
+static kpk_status launch(struct fixture *fixture, const char *module, const char *entry,
+                         uint32_t smem)
 {
-    struct fixture *fixture = user;
-    (void)severity;
-    snprintf(fixture->message, sizeof(fixture->message), "%s", text);
-    fixture->messages++;
-}
-
-static int set_up(void **state)
-{
-    struct fixture *fixture = calloc(1, sizeof(*fixture));
-    fixture->bytes = build_write(&build_small);
-    fake_cuda_reset();
-    kpk_open_desc desc = {
-        .message = keep_message, .message_user = fixture, .symbol = fake_cuda_symbol};
-    kpk_status status =
-        kpk_open_memory(fixture->bytes.data, fixture->bytes.size, &desc, &fixture->image);
-    if (status != KPK_OK)
-        print_error("%s: %s\n", kpk_status_text(status), fixture->message);
-    *state = fixture;
-    return status;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *fixture = *state;
-    kpk_close(fixture->image);
-    free(fixture->bytes.data);
-    int left = (int)fake_cuda_state()->libraries;
-    free(fixture);
-    return left;
-}
-
-static kpk_grid grid(uint32_t x, uint32_t y, uint32_t z)
-{
-    return (kpk_grid){x, y, z};
+    kpk_kernel kernel = kpk_resolve(fixture->image, module, entry);
+    return kpk_launch(fixture->image, kernel, grid_of(1, 1, 1), smem, NULL, NULL);
 }
 
 static void test_resolves_without_driver(void **state)
@@ -75,6 +42,7 @@ static void test_resolves_without_driver(void **state)
     assert_true(kpk_resolve(fixture->image, "", "").id == 0);
     assert_true(kpk_resolve(fixture->image, NULL, "one").id == 0);
     assert_true(kpk_resolve(fixture->image, "alpha", NULL).id == 0);
+    assert_true(kpk_resolve(NULL, "alpha", "one").id == 0);
     assert_int_equal(fake_cuda_calls(), 0);
 }
 
@@ -87,7 +55,7 @@ static void test_launches(void **state)
     int x = 1;
     void *args[] = {&x};
     struct CUstream_st *stream = (struct CUstream_st *)(void *)&x;
-    assert_int_equal(kpk_launch(fixture->image, two, grid(7, 8, 9), 0, stream, args), KPK_OK);
+    assert_int_equal(kpk_launch(fixture->image, two, grid_of(7, 8, 9), 0, stream, args), KPK_OK);
     assert_int_equal(fake->launches, 1);
     const struct fake_launch *launch = &fake->launch[0];
     assert_string_equal(launch->entry, "two");
@@ -98,16 +66,490 @@ static void test_launches(void **state)
     assert_ptr_equal(launch->stream, &x);
     assert_ptr_equal(launch->args, args);
     unsigned long before = fake_cuda_calls();
-    assert_int_equal(kpk_launch(fixture->image, two, grid(1, 1, 1), 0, NULL, NULL), KPK_OK);
+    assert_int_equal(kpk_launch(fixture->image, two, grid_of(1, 1, 1), 0, NULL, NULL), KPK_OK);
     assert_int_equal(fake_cuda_calls(), before + 1);
     assert_int_equal(fixture->messages, 0);
 }
 
+static void test_shared_memory_of_a_launch(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake_cuda *fake = fake_cuda_state();
+    assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
+    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_OK);
+    assert_int_equal(fake->launch[0].smem, 1024);
+    assert_int_equal(launch(fixture, "alpha", "one", 100), KPK_OK);
+    assert_int_equal(fake->launch[1].smem, 100);
+    assert_int_equal(launch(fixture, "alpha", "one", 1024), KPK_OK);
+    assert_int_equal(launch(fixture, "alpha", "one", 1025), KPK_ERR_SMEM);
+    assert_message(fixture,
+                   "'alpha:one': 1025 bytes of shared memory asked for, 1024 are declared");
+    assert_int_equal(fake->launches, 3);
+    assert_int_equal(fake->attributes, 0);
+}
+
+static void test_opts_in_to_shared_memory(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake_cuda *fake = fake_cuda_state();
+    assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
+    assert_int_equal(launch(fixture, "beta", "big", 0), KPK_OK);
+    assert_int_equal(fake->attributes, 1);
+    assert_int_equal(fake->attribute_value, 200000);
+    assert_int_equal(fake->launch[0].smem, 200000);
+    /* Nothing is declared for beta:plain: it may take what the device has. */
+    assert_int_equal(launch(fixture, "beta", "plain", 100000), KPK_OK);
+    assert_int_equal(fake->attribute_value, 232448);
+    assert_int_equal(fake->launch[1].smem, 100000);
+}
+
+static void test_shared_memory_over_the_device(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake_cuda *fake = fake_cuda_state();
+    fake->devices[0].max_smem_optin = 200999;
+    assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
+    assert_int_equal(launch(fixture, "beta", "big", 0), KPK_ERR_SMEM);
+    assert_message(fixture, "'beta:big' needs 200000 bytes of dynamic and 1000 of static shared "
+                            "memory, device 0 has 200999 for a block");
+    assert_int_equal(kpk_absent_reason(fixture->image, "beta", "big"), KPK_ABSENT_LOAD_FAILED);
+    unsigned messages = fixture->messages;
+    unsigned long calls = fake_cuda_calls();
+    assert_int_equal(launch(fixture, "beta", "big", 0), KPK_ERR_SMEM);
+    assert_int_equal(fixture->messages, messages);
+    assert_int_equal(fake_cuda_calls(), calls);
+    assert_int_equal(fake->launches, 0);
+    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_OK);
+}
+
+static void test_block_of_the_caller(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake_cuda *fake = fake_cuda_state();
+    assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
+    kpk_kernel bare = kpk_resolve(fixture->image, "gamma", "bare");
+    assert_int_equal(kpk_launch(fixture->image, bare, grid_of(1, 1, 1), 0, NULL, NULL),
+                     KPK_ERR_ARGUMENT);
+    assert_message(fixture, "'gamma:bare' has no block of its own");
+    assert_int_equal(
+        kpk_launch_block(fixture->image, bare, grid_of(2, 1, 1), grid_of(96, 1, 1), 64, NULL, NULL),
+        KPK_OK);
+    assert_int_equal(fake->launches, 1);
+    assert_int_equal(fake->launch[0].block[0], 96);
+    assert_int_equal(fake->launch[0].smem, 64);
+    for (int axis = 0; axis < 3; axis++) {
+        uint32_t size[3] = {1, 1, 1};
+        size[axis] = 0;
+        kpk_grid empty = grid_of(size[0], size[1], size[2]);
+        assert_int_equal(
+            kpk_launch_block(fixture->image, bare, empty, grid_of(1, 1, 1), 0, NULL, NULL),
+            KPK_ERR_ARGUMENT);
+        assert_int_equal(
+            kpk_launch_block(fixture->image, bare, grid_of(1, 1, 1), empty, 0, NULL, NULL),
+            KPK_ERR_ARGUMENT);
+    }
+    assert_int_equal(fake->launches, 1);
+}
+
+static void test_foreign_handles(void **state)
+{
+    struct fixture *fixture = *state;
+    struct build_image other_image = build_small;
+    other_image.target = "other";
+    struct build_bytes bytes = build_write(&other_image);
+    kpk_image *other = NULL;
+    assert_int_equal(kpk_open_memory(bytes.data, bytes.size, NULL, &other), KPK_OK);
+    kpk_kernel kernel = kpk_resolve(other, "alpha", "one");
+    assert_true(kernel.id != 0);
+    assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
+    kpk_kernel bad[] = {kernel, {0}, {1}, {UINT64_MAX}};
+    for (size_t i = 0; i < 4; i++) {
+        kpk_entry_info info;
+        void *function = state;
+        assert_int_equal(kpk_get_kernel(fixture->image, bad[i], &info), KPK_ERR_ARGUMENT);
+        assert_int_equal(kpk_launch(fixture->image, bad[i], grid_of(1, 1, 1), 0, NULL, NULL),
+                         KPK_ERR_ARGUMENT);
+        assert_int_equal(kpk_function(fixture->image, bad[i], &function), KPK_ERR_ARGUMENT);
+        assert_null(function);
+    }
+    assert_int_equal(kpk_preload(fixture->image, bad, 1), KPK_ERR_ARGUMENT);
+    assert_message(fixture, "another image's");
+    kpk_close(other);
+    free(bytes.data);
+}
+
+static void test_unbound(void **state)
+{
+    struct fixture *fixture = *state;
+    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_ERR_NOT_BOUND);
+    assert_message(fixture, "image in memory: the image is not bound to a device");
+    assert_int_equal(kpk_preload(fixture->image, NULL, 0), KPK_ERR_NOT_BOUND);
+    assert_null(kpk_driver_symbol(fixture->image, "cuInit"));
+    assert_int_equal(fake_cuda_calls(), 0);
+    assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
+    assert_non_null(kpk_driver_symbol(fixture->image, "cuInit"));
+    assert_null(kpk_driver_symbol(fixture->image, "cuNoSuchFunction"));
+    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_OK);
+}
+
+static void test_wrong_device(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake_cuda *fake = fake_cuda_state();
+    fake->devices[0] = (struct fake_device){12, 1, 49152, 101376, "NVIDIA GB10"};
+    assert_int_equal(kpk_bind(fixture->image, 0), KPK_ERR_WRONG_DEVICE);
+    assert_string_equal(fixture->message,
+                        "image in memory: image is for sm_90a, device 0 is 'NVIDIA GB10' with "
+                        "compute capability 12.1");
+    assert_int_equal(kpk_absent_reason(fixture->image, "alpha", "one"), KPK_ABSENT_WRONG_DEVICE);
+    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_ERR_NOT_BOUND);
+    fake->devices[0].major = 9;
+    fake->devices[0].minor = 0;
+    assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
+    assert_int_equal(kpk_absent_reason(fixture->image, "alpha", "one"), KPK_PRESENT);
+}
+
+static void test_arch_rule(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake_cuda *fake = fake_cuda_state();
+    static const struct {
+        const char *arch;
+        unsigned major, minor;
+        int device_major, device_minor;
+        bool fits;
+    } cases[] = {
+        {"sm_90a", 9, 0, 9, 0, true},     {"sm_90a", 9, 0, 9, 1, false},
+        {"sm_90a", 9, 0, 8, 9, false},    {"sm_121a", 12, 1, 12, 1, true},
+        {"sm_121a", 12, 1, 12, 0, false}, {"sm_120f", 12, 0, 12, 0, true},
+        {"sm_120f", 12, 0, 12, 1, true},  {"sm_120f", 12, 0, 10, 0, false},
+        {"sm_121f", 12, 1, 12, 0, false}, {"sm_80", 8, 0, 8, 9, true},
+        {"sm_89", 8, 9, 8, 6, false},     {"sm_80", 8, 0, 9, 0, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct build_image image = build_small;
+        image.arch = cases[i].arch;
+        image.compute_major = cases[i].major;
+        image.compute_minor = cases[i].minor;
+        free(fixture->bytes.data);
+        fixture->bytes = build_write(&image);
+        assert_int_equal(fixture_reopen(fixture), KPK_OK);
+        fake->devices[0].major = cases[i].device_major;
+        fake->devices[0].minor = cases[i].device_minor;
+        assert_int_equal(kpk_bind(fixture->image, 0),
+                         cases[i].fits ? KPK_OK : KPK_ERR_WRONG_DEVICE);
+    }
+}
+
+static void test_old_driver(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake_cuda *fake = fake_cuda_state();
+    fake->version = 12030;
+    fake->hidden[FAKE_cuLibraryLoadData] = true;
+    assert_int_equal(kpk_bind(fixture->image, 0), KPK_ERR_OLD_DRIVER);
+    assert_message(fixture, "image needs a driver for CUDA 12.4 or newer, the driver here is for "
+                            "12.3");
+    assert_int_equal(kpk_absent_reason(fixture->image, "alpha", "one"), KPK_ABSENT_WRONG_DEVICE);
+    assert_int_equal(fake->calls[FAKE_cuInit], 0);
+}
+
+static void test_missing_symbols(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake_cuda *fake = fake_cuda_state();
+    static const char *const names[] = {
+#define NAME(name) #name,
+        FAKE_CUDA_FUNCTIONS(NAME)
+#undef NAME
+    };
+    for (int i = 0; i < FAKE_FUNCTION_COUNT; i++) {
+        kpk_close(fixture->image);
+        fixture->image = NULL;
+        fake_cuda_reset();
+        fake->hidden[i] = true;
+        assert_int_equal(fixture_reopen(fixture), KPK_OK);
+        kpk_status status = kpk_bind(fixture->image, 0);
+        if (i == FAKE_cuFuncLoad) { /* newer than the least driver */
+            assert_int_equal(status, KPK_OK);
+            assert_int_equal(kpk_preload(fixture->image, NULL, 0), KPK_OK);
+            continue;
+        }
+        assert_int_equal(status, KPK_ERR_NO_DRIVER);
+        assert_message(fixture, names[i]);
+    }
+}
+
+/* Every call of every function fails once; nothing leaks (the tear-down counts libraries), and what
+ * is not the cubin's fault works when tried again. */
+static void test_each_call_fails(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake_cuda *fake = fake_cuda_state();
+    for (int function = 0; function < FAKE_FUNCTION_COUNT; function++) {
+        for (unsigned long call = 1;; call++) {
+            kpk_close(fixture->image);
+            fixture->image = NULL;
+            assert_int_equal(fake->libraries, 0);
+            fake_cuda_reset();
+            fake->device_count = 2;
+            fake->fail_with[function] = 2; /* CUDA_ERROR_OUT_OF_MEMORY: may pass */
+            fake->fail_call[function] = call;
+            assert_int_equal(fixture_reopen(fixture), KPK_OK);
+            kpk_status status = kpk_bind(fixture->image, 0);
+            if (status == KPK_OK)
+                status = kpk_preload(fixture->image, NULL, 0);
+            if (status == KPK_OK)
+                status = kpk_bind(fixture->image, 1);
+            if (status == KPK_OK)
+                status = launch(fixture, "alpha", "one", 0);
+            if (fake->calls[function] < call) {
+                assert_int_equal(status, KPK_OK);
+                break;
+            }
+            if (function == FAKE_cuCtxGetCurrent || function == FAKE_cuLibraryUnload) {
+                assert_int_equal(status, KPK_OK);
+                continue;
+            }
+            assert_int_equal(status, KPK_ERR_DRIVER);
+            assert_message(fixture, "CUDA_ERROR_FAKE (2)");
+            assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
+            assert_int_equal(kpk_preload(fixture->image, NULL, 0), KPK_OK);
+            assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_OK);
+        }
+    }
+}
+
+static void test_no_error_texts(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake_cuda *fake = fake_cuda_state();
+    fake->fail_with[FAKE_cuGetErrorName] = 1;
+    fake->fail_with[FAKE_cuGetErrorString] = 1;
+    fake->fail_with[FAKE_cuInit] = 100;
+    assert_int_equal(kpk_bind(fixture->image, 0), KPK_ERR_DRIVER);
+    assert_message(fixture, "cuInit failed with an unknown error (100)");
+}
+
+static void test_cubin_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake_cuda *fake = fake_cuda_state();
+    assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
+    fake->fail_with[FAKE_cuLibraryLoadData] = 209;
+    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_ERR_LOAD);
+    assert_message(fixture, "cuLibraryLoadData of module 'alpha' failed with "
+                            "CUDA_ERROR_NO_BINARY_FOR_GPU (209): no kernel image is available");
+    assert_int_equal(kpk_absent_reason(fixture->image, "alpha", "two"), KPK_ABSENT_LOAD_FAILED);
+    assert_int_equal(kpk_absent_reason(fixture->image, "gamma", "bare"), KPK_PRESENT);
+    fake->fail_with[FAKE_cuLibraryLoadData] = 0;
+    /* It stays refused, quietly: a launcher that falls back must not pay for it each time. */
+    unsigned messages = fixture->messages;
+    assert_int_equal(launch(fixture, "alpha", "two", 0), KPK_ERR_LOAD);
+    assert_int_equal(fixture->messages, messages);
+    assert_int_equal(fake->calls[FAKE_cuLibraryLoadData], 1);
+    assert_int_equal(launch(fixture, "beta", "big", 0), KPK_OK);
+}
+
+static void test_entry_missing_in_cubin(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const blobs[] = {"FAKE onemore two", "FAKE big", "FAKE plain", "FAKE bare"};
+    struct build_image image = build_small;
+    image.blobs = blobs;
+    free(fixture->bytes.data);
+    fixture->bytes = build_write(&image);
+    assert_int_equal(fixture_reopen(fixture), KPK_OK);
+    assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
+    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_ERR_LOAD);
+    assert_message(fixture, "module 'alpha': its cubin has no entry 'one'");
+    assert_int_equal(kpk_absent_reason(fixture->image, "alpha", "one"), KPK_ABSENT_LOAD_FAILED);
+    assert_int_equal(kpk_absent_reason(fixture->image, "alpha", "two"), KPK_PRESENT);
+    assert_int_equal(launch(fixture, "alpha", "two", 0), KPK_OK);
+}
+
+static void test_preload(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake_cuda *fake = fake_cuda_state();
+    assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
+    kpk_kernel some[] = {{0}, kpk_resolve(fixture->image, "alpha", "two"), {0}};
+    assert_int_equal(kpk_preload(fixture->image, some, 3), KPK_OK);
+    assert_int_equal(fake->calls[FAKE_cuLibraryLoadData], 1);
+    assert_int_equal(fake->calls[FAKE_cuFuncLoad], 1);
+    assert_int_equal(kpk_preload(fixture->image, some, 0), KPK_OK);
+    fake->context = NULL; /* nowhere to put the code yet */
+    assert_int_equal(kpk_preload(fixture->image, NULL, 0), KPK_OK);
+    assert_int_equal(fake->calls[FAKE_cuLibraryLoadData], 4);
+    assert_int_equal(fake->calls[FAKE_cuLibraryGetKernel], 5);
+    assert_int_equal(fake->calls[FAKE_cuFuncLoad], 1);
+    unsigned long calls = fake_cuda_calls();
+    assert_int_equal(launch(fixture, "gamma", "bare", 0), KPK_ERR_ARGUMENT);
+    assert_int_equal(launch(fixture, "beta", "plain", 0), KPK_OK);
+    assert_int_equal(fake_cuda_calls(), calls + 1);
+}
+
+static void test_trim(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake_cuda *fake = fake_cuda_state();
+    assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
+    kpk_trim(fixture->image);
+    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_OK);
+    kpk_trim(fixture->image);
+    assert_int_equal(launch(fixture, "beta", "big", 0), KPK_OK);
+    assert_int_equal(launch(fixture, "beta", "plain", 0), KPK_OK);
+    assert_string_equal(fake->loaded_text, "FAKE plain");
+    kpk_trim(fixture->image);
+    assert_int_equal(launch(fixture, "alpha", "two", 0), KPK_OK);
+}
+
+static void test_function(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake_cuda *fake = fake_cuda_state();
+    kpk_kernel one = kpk_resolve(fixture->image, "alpha", "one");
+    void *function = state;
+    assert_int_equal(kpk_function(fixture->image, one, &function), KPK_ERR_NOT_BOUND);
+    assert_null(function);
+    assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
+    assert_int_equal(kpk_function(fixture->image, one, &function), KPK_OK);
+    assert_non_null(function);
+    assert_int_equal(kpk_function(fixture->image, one, NULL), KPK_ERR_ARGUMENT);
+    fake->fail_with[FAKE_cuLaunchKernel] = 700;
+    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_ERR_DRIVER);
+    assert_message(fixture, "the launch of 'alpha:one' failed with CUDA_ERROR_FAKE (700)");
+    fake->fail_with[FAKE_cuLaunchKernel] = 0;
+    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_OK);
+}
+
+static void test_several_devices(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake_cuda *fake = fake_cuda_state();
+    fake->device_count = 4;
+    fake->devices[2].max_smem_optin = 150000;
+    fake->devices[3].major = 8;
+    assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
+    assert_int_equal(launch(fixture, "beta", "big", 0), KPK_OK);
+    assert_int_equal(fake->attributes, 1);
+    assert_int_equal(fake->attribute_device, 0);
+    /* A kernel that is loaded already is made ready for the new device. */
+    assert_int_equal(kpk_bind(fixture->image, 1), KPK_OK);
+    assert_int_equal(fake->attributes, 2);
+    assert_int_equal(fake->attribute_device, 1);
+    assert_int_equal(kpk_bind(fixture->image, 1), KPK_OK);
+    assert_int_equal(fake->attributes, 2);
+    assert_int_equal(fixture->messages, 0);
+    assert_int_equal(kpk_bind(fixture->image, 2), KPK_OK);
+    assert_int_equal(fixture->severity, KPK_WARNING);
+    assert_message(fixture, "'beta:big' needs more shared memory than device 2 has");
+    assert_int_equal(fake->attributes, 2);
+    assert_int_equal(kpk_bind(fixture->image, 3), KPK_ERR_WRONG_DEVICE);
+    assert_int_equal(kpk_bind(fixture->image, 4), KPK_ERR_DRIVER);
+    assert_int_equal(kpk_bind(fixture->image, -1), KPK_ERR_ARGUMENT);
+    /* A failed bind takes nothing away from the devices that are bound. */
+    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_OK);
+    assert_int_equal(launch(fixture, "beta", "plain", 0), KPK_OK);
+    assert_int_equal(fake->attributes, 5);
+}
+
+static void test_driver_libraries(void **state)
+{
+    struct fixture *fixture = *state;
+    static const struct {
+        const char *path;
+        kpk_status status;
+        const char *message;
+    } cases[] = {
+        {"out/fake/libcuda.so.1", KPK_OK, NULL},
+        {"/nowhere/libcuda.so.1", KPK_ERR_NO_DRIVER,
+         "cannot open the CUDA driver '/nowhere/libcuda.so.1'"},
+        {"out/fake/old/libcuda.so.1", KPK_ERR_NO_DRIVER, "has no function 'cuLibraryLoadData'"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        kpk_open_desc desc = fixture_desc(fixture);
+        desc.symbol = NULL;
+        char path[64];
+        snprintf(path, sizeof(path), "%s", cases[i].path);
+        desc.driver_path = path;
+        kpk_image *image = NULL;
+        assert_int_equal(kpk_open_memory(fixture->bytes.data, fixture->bytes.size, &desc, &image),
+                         KPK_OK);
+        memset(path, 'x', sizeof(path) - 1); /* the desc is copied */
+        kpk_status status = kpk_bind(image, 0);
+        if (status != cases[i].status)
+            print_error("%s\n", fixture->message);
+        assert_int_equal(status, cases[i].status);
+        if (cases[i].message != NULL)
+            assert_message(fixture, cases[i].message);
+        else
+            assert_int_equal(kpk_preload(image, NULL, 0), KPK_OK);
+        kpk_close(image);
+    }
+}
+
+static void test_null_arguments(void **state)
+{
+    struct fixture *fixture = *state;
+    kpk_image *image = NULL;
+    kpk_kernel none = {0};
+    assert_int_equal(kpk_open(NULL, NULL, &image), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_open("x", NULL, NULL), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_open_memory(NULL, 8, NULL, &image), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_open_memory(fixture->bytes.data + 4, 8, NULL, &image), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_open_memory(fixture->bytes.data, 8, NULL, NULL), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_bind(NULL, 0), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_launch(NULL, none, grid_of(1, 1, 1), 0, NULL, NULL), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_preload(NULL, NULL, 0), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_verify(NULL), KPK_ERR_ARGUMENT);
+    assert_null(kpk_driver_symbol(NULL, "cuInit"));
+    assert_null(kpk_driver_symbol(fixture->image, NULL));
+    kpk_trim(NULL);
+    kpk_close(NULL);
+}
+
+static void test_texts(void **state)
+{
+    (void)state;
+    for (int i = -1; i <= KPK_STATUS_COUNT + 1; i++) {
+        const char *text = kpk_status_text((kpk_status)i);
+        assert_non_null(text);
+        assert_int_equal(strcmp(text, "unknown status") == 0, i < 0 || i >= KPK_STATUS_COUNT);
+    }
+    for (int i = 0; i <= KPK_ABSENT_DAMAGED; i++)
+        assert_string_not_equal(kpk_absence_text((kpk_absence)i), "unknown absence");
+    assert_string_equal(kpk_absence_text((kpk_absence)99), "unknown absence");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_start, fixture_stop)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_resolves_without_driver, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_launches, set_up, tear_down),
+        TEST(test_resolves_without_driver),
+        TEST(test_launches),
+        TEST(test_shared_memory_of_a_launch),
+        TEST(test_opts_in_to_shared_memory),
+        TEST(test_shared_memory_over_the_device),
+        TEST(test_block_of_the_caller),
+        TEST(test_foreign_handles),
+        TEST(test_unbound),
+        TEST(test_wrong_device),
+        TEST(test_arch_rule),
+        TEST(test_old_driver),
+        TEST(test_missing_symbols),
+        TEST(test_each_call_fails),
+        TEST(test_no_error_texts),
+        TEST(test_cubin_refused),
+        TEST(test_entry_missing_in_cubin),
+        TEST(test_preload),
+        TEST(test_trim),
+        TEST(test_function),
+        TEST(test_several_devices),
+        TEST(test_driver_libraries),
+        TEST(test_null_arguments),
+        TEST(test_texts),
     };
     return cmocka_run_group_tests_name("runtime", tests, NULL, NULL);
 }

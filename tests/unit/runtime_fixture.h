@@ -1,0 +1,36 @@
+#ifndef RUNTIME_FIXTURE_H
+#define RUNTIME_FIXTURE_H
+
+#include "../fake/cuda.h"
+#include "kpk_build.h"
+#include "runtime/kpk.h"
+
+/* build_small, opened from memory over the fake driver, its messages kept. */
+struct fixture {
+    struct build_bytes bytes;
+    kpk_image *image;
+    char message[1024]; /* the last one */
+    kpk_severity severity;
+    unsigned messages;
+};
+
+/* cmocka's set-up and tear-down; *state is the fixture. */
+int fixture_start(void **state);
+int fixture_stop(void **state);
+
+/* A desc over the fake driver whose messages go to the fixture. */
+kpk_open_desc fixture_desc(struct fixture *fixture);
+
+/* Closes the image and opens the fixture's bytes again. */
+kpk_status fixture_reopen(struct fixture *fixture);
+
+/* Writes the bytes to a new file in out/tests or /tmp; the path is static. */
+const char *fixture_file(const struct build_bytes *bytes);
+
+static inline kpk_grid grid_of(uint32_t x, uint32_t y, uint32_t z)
+{
+    kpk_grid grid = {x, y, z};
+    return grid;
+}
+
+#endif
