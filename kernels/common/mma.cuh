@@ -4,13 +4,13 @@
 
 #include "ptx.cuh"
 
-// A tile of rows of `row_bytes` (64 or 128) in 16-byte chunks. Chunk c of row r lies at chunk
-//   128-byte rows:  c ^ (r % 8)          64-byte rows:  c ^ (r / 2 % 4)
+// A tile of rows of `row_bytes` (32, 64 or 128) in 16-byte chunks. Chunk c of row r lies at chunk
+//   128-byte rows:  c ^ (r % 8)      64-byte rows:  c ^ (r / 2 % 4)      32-byte rows:  c ^ (r / 4 % 2)
 // of its row, so that eight rows of one chunk column cover all 32 banks.
 template <u32 row_bytes> DEVICE u32 swizzled(u32 row, u32 chunk)
 {
-    static_assert(row_bytes == 64 || row_bytes == 128, "the two row sizes the swizzle is drawn for");
-    const u32 twist = row_bytes == 128 ? row % 8 : row / 2 % 4;
+    static_assert(row_bytes == 32 || row_bytes == 64 || row_bytes == 128, "the rows the swizzle is drawn for");
+    const u32 twist = row / (128 / row_bytes) % (row_bytes / 16);
     return row * row_bytes + ((chunk ^ twist) << 4);
 }
 

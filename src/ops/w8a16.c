@@ -82,10 +82,10 @@ kpk_status w8a16_bind(kpk_image *image, const struct w8a16_desc *desc, struct w8
         .pipe128 = kernels[PIPE128],
         .rows = {kernels[ROWS_16], kernels[ROWS_32], kernels[ROWS_64]},
         .policy =
-            w8a16_policy_of(ops_lever(image, "w8a16_canonical_tiers", false),
-                            ops_lever(image, "w8a16_row_exact_tiers", false), desc->canonical),
-        .no_pipe128 = ops_lever(image, "w8a16_no_pipe128", false),
-        .no_rows = ops_lever(image, "w8a16_no_tc_rows", false),
+            w8a16_policy_of(ops_lever(image, "canonical_tiers", false),
+                            ops_lever(image, "row_exact_tiers", false), desc->canonical),
+        .no_pipe128 = ops_lever(image, "no_w8a16_pipe128", false),
+        .no_rows = ops_lever(image, "no_w8a16_tc_rows", false),
     };
     return KPK_OK;
 }
