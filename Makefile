@@ -212,7 +212,7 @@ test:
 	$(Q)python3 tests/run.py
 
 clean:
-	$(Q)mkdir -p out && find out -mindepth 1 -maxdepth 1 ! -name cuda ! -name wheels -exec rm -rf {} +
+	$(Q)mkdir -p out && find out -mindepth 1 -maxdepth 1 ! -name cuda ! -name wheels ! -name tools -exec rm -rf {} +
 
 .SECONDARY:
 -include $(shell find $B/obj $B/pic -name '*.d' 2>/dev/null)

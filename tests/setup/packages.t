@@ -10,10 +10,10 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = ["gcc", "make", "pkg-config", "liblua5.4-dev", "libzstd-dev", "libjansson-dev", "libb2-dev",
          "libxxhash-dev"]
-TEST = ["libcmocka-dev", "g++", "python3", "git", "clang-format-14", "lua-check", "shellcheck",
-        "mandoc", "codespell"]
+TEST = ["libcmocka-dev", "g++", "python3", "python3-pip", "git", "clang-format-14", "lua-check",
+        "shellcheck", "mandoc", "codespell"]
 BUILD_TOOLS = ["gcc", "make"]
-TEST_TOOLS = ["g++", "python3", "git", "clang-format-14", "luacheck", "shellcheck", "mandoc",
+TEST_TOOLS = ["g++", "python3", "pip3", "git", "clang-format-14", "luacheck", "shellcheck", "mandoc",
               "codespell"]
 BUILD_MODULES = ["lua5.4", "libzstd", "jansson", "libb2", "libxxhash"]
 ALL_MODULES = BUILD_MODULES + ["cmocka"]
