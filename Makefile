@@ -201,6 +201,13 @@ out/fake/libcuda.so.1 out/fake/old/libcuda.so.1: tests/fake/cuda.c tests/fake/cu
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 -fPIC -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic $(fake_ldflags) -o $@ $< -lpthread
 
+# A fake NVRTC with its builtins, which crashes, hangs and errs on demand.
+fake: out/fake/nvrtc/lib64/libnvrtc.so.13 out/fake/nvrtc/lib64/libnvrtc-builtins.so.13.0
+out/fake/nvrtc/lib64/%: tests/fake/nvrtc.c Makefile
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARNINGS) -fPIC -shared -Wl,-soname,$* -o $@ $< -ldl
+
 unit: $(unit_bin) $B/tests/sample_image fake
 .PHONY: unit
 
