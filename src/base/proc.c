@@ -14,7 +14,7 @@
 extern char **environ;
 
 enum {
-    ENDS = 6 /* three pipes: in, out, error; read end first */
+    ENDS = 8 /* four pipes: in, out, error, and the child's errno; read end first */
 };
 
 static void close_all(int fds[ENDS])
@@ -34,28 +34,52 @@ static bool open_pipes(int fds[ENDS])
     return true;
 }
 
+/* In the child: tells the parent why it does not run. */
+static _Noreturn void fail_child(int report)
+{
+    int error = errno;
+    ssize_t done = write(report, &error, sizeof error);
+    (void)done;
+    _exit(127);
+}
+
 /* In the child after fork: only async-signal-safe calls. */
 static _Noreturn void run_child(const char *const argv[], char **environment, int fds[ENDS],
                                 pid_t parent)
 {
+    int report = fcntl(fds[7], F_DUPFD_CLOEXEC, 10);
+    if (report < 0)
+        fail_child(fds[7]);
     const int wanted[3] = {fds[0], fds[3], fds[5]};
     /* A pipe end may itself be 0, 1 or 2 when the caller runs with closed streams: lift all first.
      */
     int high[3];
     for (int i = 0; i < 3; i++)
         if ((high[i] = fcntl(wanted[i], F_DUPFD_CLOEXEC, 10)) < 0)
-            _exit(127);
+            fail_child(report);
     for (int i = 0; i < 3; i++)
         if (dup2(high[i], i) < 0)
-            _exit(127);
+            fail_child(report);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(127);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    /* Ignored signals stay ignored across exec; the tool ignores this one while it compiles. */
+    signal(SIGPIPE, SIG_DFL);
     execve(argv[0], (char *const *)argv, environment);
-    _exit(127);
+    fail_child(report);
+}
+
+/* The errno of a child that could not run its program; 0 when it runs, which closes the pipe. */
+static int child_error(int report)
+{
+    int error = 0;
+    ssize_t got;
+    while ((got = read(report, &error, sizeof error)) < 0 && errno == EINTR)
+        ;
+    return got == (ssize_t)sizeof error ? error : 0;
 }
 
 static char **merged_environment(const char *const extra[])
@@ -103,11 +127,17 @@ bool proc_start(const char *const argv[], const char *const extra[], struct proc
     close(fds[0]);
     close(fds[3]);
     close(fds[5]);
+    close(fds[7]);
     *out_proc = (struct proc){.pid = pid, .in = fds[1], .out = fds[2], .error = fds[4]};
     const int mine[3] = {out_proc->in, out_proc->out, out_proc->error};
     for (int i = 0; i < 3; i++)
         fcntl(mine[i], F_SETFL, fcntl(mine[i], F_GETFL) | O_NONBLOCK);
-    return true;
+    error = child_error(fds[6]);
+    close(fds[6]);
+    if (!error)
+        return true;
+    proc_wait(out_proc);
+    return diag_error(diags, "cannot start '%s': %s", argv[0], strerror(error));
 }
 
 void proc_close(struct proc *proc)

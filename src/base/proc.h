@@ -16,7 +16,7 @@ struct proc {
 };
 
 /* Starts argv[0] (a path) with our environment plus the NULL-terminated `extra` NAME=VALUE strings
- * (NULL: none). The child dies with us. */
+ * (NULL: none). The child dies with us. A program that cannot be executed is an error here. */
 bool proc_start(const char *const argv[], const char *const extra[], struct proc *out_proc,
                 struct diags *diags);
 
