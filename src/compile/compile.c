@@ -313,7 +313,8 @@ static void report(struct run *run, const struct compile_unit *unit,
                    const struct compile_result *result, bool failed, const char *error,
                    const char *const *refused, size_t refused_count)
 {
-    size_t errors = nvrtc_log_add(result->log, unit->root, run->options->cuda, run->diags);
+    size_t errors =
+        nvrtc_log_add(result->log, unit->root, run->options->cuda, unit->loc, run->diags);
     if (!failed)
         return;
     for (size_t i = 0; i < refused_count; i++)
@@ -420,7 +421,7 @@ static void ended(struct run *run, struct worker *worker)
 {
     int status = 0;
     pid_t got = 0;
-    for (int i = 0; i < 200 && (got = waitpid(worker->proc.pid, &status, WNOHANG)) == 0; i++)
+    for (int i = 0; i < 60 && (got = waitpid(worker->proc.pid, &status, WNOHANG)) == 0; i++)
         poll(NULL, 0, 5);
     drain_errors(worker);
     struct str text = {0};

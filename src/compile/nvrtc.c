@@ -36,7 +36,7 @@ static bool open_builtins(const char *path, const struct nvrtc_info *info, struc
     char *real = realpath(path, NULL);
     char *beside = path_join(&arena, path_dir(&arena, real ? real : path), name);
     free(real);
-    bool ok = dlopen(beside, RTLD_NOW | RTLD_LOCAL) || dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    bool ok = dlopen(beside, RTLD_NOW | RTLD_LOCAL) != NULL;
     if (!ok && file_is_regular(beside))
         diag_error(diags, "cannot open '%s': %s", beside, dlerror());
     else if (!ok)

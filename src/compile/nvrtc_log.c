@@ -143,6 +143,7 @@ static const char *readable(const char *name, const char *root, const struct cud
 struct output {
     const char *root;
     const struct cuda *cuda;
+    struct loc place;
     struct diags *diags;
     size_t errors;
 };
@@ -150,14 +151,13 @@ struct output {
 static void finish(struct output *output, struct item *item)
 {
     struct arena arena = {0};
-    struct loc loc = {0};
+    struct loc loc = output->place;
     if (item->file) {
         char *name = arena_strndup(&arena, item->file, item->file_size);
-        loc.file = readable(name, output->root, output->cuda, &arena);
-        loc.line = item->line;
+        loc = (struct loc){readable(name, output->root, output->cuda, &arena), item->line, 0};
     }
     /* The line is shown from the file itself when it can be; NVRTC indents its copy by two. */
-    bool shown = loc.file && file_is_regular(loc.file) && item->caret.size > 2;
+    bool shown = item->file && file_is_regular(loc.file) && item->caret.size > 2;
     if (shown) {
         loc.col = (uint32_t)item->caret.size - 2;
     } else if (item->caret.size) {
@@ -216,10 +216,10 @@ static const char *parse_body(const char *log, struct item *item)
     return log;
 }
 
-size_t nvrtc_log_add(const char *log, const char *root, const struct cuda *cuda,
+size_t nvrtc_log_add(const char *log, const char *root, const struct cuda *cuda, struct loc place,
                      struct diags *diags)
 {
-    struct output output = {.root = root, .cuda = cuda, .diags = diags};
+    struct output output = {.root = root, .cuda = cuda, .place = place, .diags = diags};
     struct str rest = {0};
     struct line line;
     while (next_line(&log, &line)) {
@@ -232,7 +232,7 @@ size_t nvrtc_log_add(const char *log, const char *root, const struct cuda *cuda,
         }
     }
     if (rest.len)
-        diag_add(diags, DIAG_NOTE, (struct loc){0}, "%s", rest.data);
+        diag_add(diags, DIAG_NOTE, place, "%s", rest.data);
     str_free(&rest);
     return output.errors;
 }

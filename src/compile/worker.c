@@ -110,19 +110,23 @@ static bool refuse(struct job *job, const char *format, ...)
 static bool read_source(struct job *job, struct str *out)
 {
     int error = layer_read(job->source, out);
-    if (error)
-        return refuse(job, "cannot read the source '%s': %s", job->source, strerror(error));
+    if (error) {
+        job->files.refused_count = 0;
+        return refuse(job, "cannot read the source '%s': %s", job->source,
+                      error == EISDIR   ? "it is a directory, expected a regular file"
+                      : error == EINVAL ? "it is a special file, expected a regular file"
+                                        : strerror(error));
+    }
     if (strlen(out->data) != out->len)
         return refuse(job, "the source '%s' holds a NUL byte at offset %zu", job->source,
                       strlen(out->data));
     return true;
 }
 
-static bool take(struct str *out, const struct nvrtc *nvrtc, nvrtc_program program,
-                 int (*size_of)(nvrtc_program, size_t *), int (*get)(nvrtc_program, char *))
+static bool take(struct str *out, nvrtc_program program, int (*size_of)(nvrtc_program, size_t *),
+                 int (*get)(nvrtc_program, char *))
 {
     size_t size = 0;
-    (void)nvrtc;
     if (size_of(program, &size) != NVRTC_OK)
         return false;
     char *bytes = mem_alloc(size + 1, 1);
@@ -142,15 +146,14 @@ static void compile(const struct nvrtc *nvrtc, struct job *job, const char *text
         return;
     }
     result = nvrtc->CompileProgram(program, (int)job->option_count, job->options);
-    take(&job->log, nvrtc, program, nvrtc->GetProgramLogSize, nvrtc->GetProgramLog);
+    take(&job->log, program, nvrtc->GetProgramLogSize, nvrtc->GetProgramLog);
     if (job->log.len && job->log.data[job->log.len - 1] == '\0')
         job->log.len--;
     if (result == NVRTC_OUT_OF_MEMORY)
         refuse(job, "NVRTC ran out of memory");
     else if (result != NVRTC_OK)
         refuse(job, "%s", nvrtc->GetErrorString(result));
-    else if (!take(&job->cubin, nvrtc, program, nvrtc->GetCUBINSize, nvrtc->GetCUBIN) ||
-             !job->cubin.len)
+    else if (!take(&job->cubin, program, nvrtc->GetCUBINSize, nvrtc->GetCUBIN) || !job->cubin.len)
         refuse(job, "NVRTC made no cubin: a flag asks for something else");
     nvrtc->DestroyProgram(&program);
 }
