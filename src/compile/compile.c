@@ -490,7 +490,7 @@ static void poll_workers(struct run *run)
     double time = now();
     for (size_t i = 0; i < run->worker_count; i++) {
         struct worker *worker = &run->workers[i];
-        if (!worker->proc.pid)
+        if (!worker->proc.pid || run->abort)
             continue;
         bool open = true;
         if (ready > 0) {
