@@ -62,7 +62,6 @@ static void catch_signals(void)
         /* One that was ignored when we started, as under nohup, stays ignored. */
         if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
 }
 
 /* Ends as a process does that never caught the signal, so that shells and make see it. */
@@ -244,34 +243,6 @@ static void choose_workers(struct run *run)
         run->workers = 1;
 }
 
-/* NVRTC must know every target's arch; the digits of "sm_120a" decide. */
-static bool check_archs(struct run *run)
-{
-    struct diags *diags = &run->cli->diags;
-    struct nvrtc_info info;
-    struct str known = {0};
-    if (!nvrtc_query(run->cuda.nvrtc, &info, diags))
-        return false;
-    for (size_t i = 0; i < info.arch_count; i++)
-        str_addf(&known, "%ssm_%d", i ? ", " : "", info.archs[i]);
-    size_t before = diags->errors;
-    for (size_t i = 0; i < run->build_count; i++) {
-        struct build_target *build = &run->builds[i];
-        int arch =
-            (int)strtol(build->target->arch + strcspn(build->target->arch, "0123456789"), NULL, 10);
-        build->ok = false;
-        for (size_t j = 0; j < info.arch_count; j++)
-            build->ok |= info.archs[j] == arch;
-        if (!build->ok)
-            diag_error_at(diags, (struct loc){.file = build->target->path},
-                          "NVRTC %d.%d at '%s' does not know the arch '%s'; it knows %s",
-                          info.major, info.minor, run->cuda.nvrtc, build->target->arch,
-                          str_text(&known));
-    }
-    str_free(&known);
-    return diags->errors == before;
-}
-
 static void compile(struct run *run)
 {
     struct progress progress;
@@ -335,7 +306,7 @@ static bool find_cuda(struct run *run)
         fprintf(stderr, "kpack: NVRTC %s, found by %s; %u worker%s\n",
                 report_name(&cli->arena, cuda->nvrtc), cuda->found_by, run->workers,
                 run->workers == 1 ? "" : "s");
-    return check_archs(run);
+    return true;
 }
 
 static void summary(const struct run *run)

@@ -1,5 +1,7 @@
 #include "cli/entry_table.h"
 
+#include <string.h>
+
 #include "base/str.h"
 
 void entry_table_head(struct table *table)
@@ -33,13 +35,20 @@ void entry_table_module(struct table *table, const struct view *view, uint32_t i
 {
     struct arena *arena = &table->arena;
     kpk_module_info module = view_module(view, index);
+    table_text(table, arena_printf(arena, "%s  %s", report_name(arena, module.name),
+                                   report_name(arena, module.source)));
     struct str line = {0};
-    str_addf(&line, "%s  %s", report_name(arena, module.name), report_name(arena, module.source));
     for (uint32_t i = 0; i < module.constant_count; i++) {
         int64_t value;
         const char *name = view_constant(view, index, i, &value);
-        str_addf(&line, "%s%s=%lld", i ? " " : "  ", report_name(arena, name), (long long)value);
+        char *text = arena_printf(arena, " %s=%lld", report_name(arena, name), (long long)value);
+        if (line.len && line.len + strlen(text) > REPORT_COLUMNS) {
+            table_text(table, str_text(&line));
+            str_clear(&line);
+        }
+        str_addf(&line, "%s%s", line.len ? "" : "   ", text);
     }
-    table_text(table, str_text(&line));
+    if (line.len)
+        table_text(table, str_text(&line));
     str_free(&line);
 }

@@ -9,7 +9,7 @@
 void entry_table_head(struct table *table);
 /* A row of figures, and a line of its own for the twin. */
 void entry_table_add(struct table *table, const kpk_entry_info *entry);
-/* The module's line: name, source, constants. */
+/* The module's lines: name and source, then constants. */
 void entry_table_module(struct table *table, const struct view *view, uint32_t module);
 
 #endif

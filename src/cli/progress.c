@@ -83,8 +83,6 @@ static void finished(struct progress *progress, size_t unit)
     const char *name = progress->units[unit].name;
     stopped_running(progress, unit);
     progress->done++;
-    if (result->status == COMPILE_OK && result->log && result->log[0])
-        diag_warning(&progress->cli->diags, "unit '%s': the compiler says\n%s", name, result->log);
     wipe(progress);
     cli_flush(progress->cli);
     if (progress->mode == PROGRESS_PLAIN) {

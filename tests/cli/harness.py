@@ -45,8 +45,13 @@ class Result:
         return f"status {self.status}\n--- out\n{self.out}--- err\n{self.err}"
 
 
-def kpack(*args, cwd=ROOT, env=None, binary=KPACK, **more):
-    done = subprocess.run([binary, *args], cwd=cwd, env=environment(env), timeout=120,
+def binary():
+    """The kpack under test."""
+    return KPACK
+
+
+def kpack(*args, cwd=ROOT, env=None, **more):
+    done = subprocess.run([binary(), *args], cwd=cwd, env=environment(env), timeout=120,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, check=False, **more)
     return Result(done.returncode, done.stdout.decode("utf-8", "replace"),
@@ -105,21 +110,34 @@ def read(path):
         return file.read()
 
 
-def main():
-    words = sys.argv[1:]
-    chosen = [t for t in _tests if not words or any(w in t[0] for w in words)]
+def run_tests(binary, words, first):
+    """Runs the tests against one binary; returns (how many ran, whether one failed)."""
+    global KPACK
+    KPACK = binary
+    suffix = " (sanitized)" if binary == SANITIZED else ""
     failed = False
-    print(f"1..{len(chosen)}")
-    for number, (name, function) in enumerate(chosen, 1):
+    chosen = [t for t in _tests if not words or any(w in t[0] for w in words)]
+    for number, (name, function) in enumerate(chosen, first):
         try:
             function()
-            print(f"ok {number} - {name}")
+            print(f"ok {number} - {name}{suffix}")
         except Skip as reason:
-            print(f"ok {number} - {name} # SKIP {reason}")
+            print(f"ok {number} - {name}{suffix} # SKIP {reason}")
         except Exception as error:  # whatever went wrong, this test failed
             failed = True
             for line in f"{type(error).__name__}: {error}".splitlines():
                 print(f"# {line}")
-            print(f"not ok {number} - {name}")
+            print(f"not ok {number} - {name}{suffix}")
         sys.stdout.flush()
+    return len(chosen), failed
+
+
+def main():
+    """Runs every test with the tool as built, and with the sanitized one when it is there."""
+    words = sys.argv[1:]
+    count, failed = run_tests(KPACK, words, 1)
+    if os.path.exists(SANITIZED):
+        more, more_failed = run_tests(SANITIZED, words, count + 1)
+        count, failed = count + more, failed or more_failed
+    print(f"1..{count}")
     sys.exit(failed)
