@@ -77,8 +77,6 @@ def kill_group(leader):
 
 def run_one(path):
     """Runs one program in a process group of its own, which does not outlive it."""
-    if stopping.is_set():
-        return path, "not run", "", 0.0
     env = dict(os.environ, CMOCKA_MESSAGE_OUTPUT="TAP", LC_ALL="C.UTF-8")
     env.setdefault("ASAN_OPTIONS", "detect_leaks=1")
     # Make's own variables would reach the makes that tests start.
@@ -88,13 +86,15 @@ def run_one(path):
     # A file, not a pipe: a process left behind cannot keep the runner waiting for its end.
     with tempfile.TemporaryFile() as output:
         try:
-            child = subprocess.Popen([os.path.join(ROOT, path)], cwd=ROOT, env=env,
-                                     stdin=subprocess.DEVNULL, stdout=output,
-                                     stderr=subprocess.STDOUT, start_new_session=True)
+            with running_lock:  # so that a signal finds every child that there is
+                if stopping.is_set():
+                    return path, "not run", "", 0.0
+                child = subprocess.Popen([os.path.join(ROOT, path)], cwd=ROOT, env=env,
+                                         stdin=subprocess.DEVNULL, stdout=output,
+                                         stderr=subprocess.STDOUT, start_new_session=True)
+                running.add(child.pid)
         except OSError as error:
             return path, str(error), "", 0.0
-        with running_lock:
-            running.add(child.pid)
         try:
             status = child.wait(TIME_LIMIT)
         except subprocess.TimeoutExpired:
