@@ -1,0 +1,282 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime_fixture.h"
+
+static void test_image(void **state)
+{
+    struct fixture *fixture = *state;
+    kpk_image_info info;
+    assert_int_equal(kpk_get_image(fixture->image, &info), KPK_OK);
+    assert_string_equal(info.target, "small");
+    assert_string_equal(info.arch, "sm_90a");
+    assert_string_equal(info.stamp, "");
+    assert_int_equal(info.format_version, 1);
+    assert_int_equal(info.compute_major, 9);
+    assert_int_equal(info.compute_minor, 0);
+    assert_int_equal(info.min_driver, 12040);
+    assert_int_equal(info.nvrtc_major, 13);
+    assert_int_equal(info.module_count, 3);
+    assert_int_equal(info.entry_count, 5);
+    assert_int_equal(info.object_count, 4);
+    assert_int_equal(info.blob_count, 4);
+    assert_int_equal(info.group_count, 2);
+    assert_int_equal(info.lever_count, 4);
+    assert_int_equal(info.absent_count, 2);
+    assert_int_equal(info.raw_bytes, 13 + 9 + 11 + 16);
+    assert_int_equal(info.file_bytes, fixture->bytes.size);
+    assert_int_equal(kpk_get_image(NULL, &info), KPK_ERR_ARGUMENT);
+    assert_null(info.target);
+    assert_int_equal(kpk_get_image(fixture->image, NULL), KPK_ERR_ARGUMENT);
+}
+
+static void test_modules(void **state)
+{
+    struct fixture *fixture = *state;
+    kpk_module_info module;
+    assert_int_equal(kpk_get_module(fixture->image, 1, &module), KPK_OK);
+    assert_string_equal(module.name, "beta");
+    assert_string_equal(module.source, "source.cu");
+    assert_string_equal(module.origin, "small");
+    assert_int_equal(module.first_entry, 2);
+    assert_int_equal(module.entry_count, 2);
+    assert_int_equal(module.first_object, 1);
+    assert_int_equal(module.object_count, 2);
+    assert_int_equal(kpk_get_module(fixture->image, 3, &module), KPK_ERR_ARGUMENT);
+    assert_null(module.name);
+    uint32_t index = 9;
+    assert_int_equal(kpk_find_module(fixture->image, "gamma", &index), KPK_OK);
+    assert_int_equal(index, 2);
+    assert_int_equal(kpk_find_module(fixture->image, "alph", &index), KPK_ERR_ABSENT);
+    assert_int_equal(index, 0);
+    assert_int_equal(kpk_find_module(fixture->image, NULL, &index), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_find_module(fixture->image, "alpha", NULL), KPK_ERR_ARGUMENT);
+    assert_true(kpk_has_module(fixture->image, "alpha"));
+    assert_false(kpk_has_module(fixture->image, "alphabet"));
+    assert_false(kpk_has_module(fixture->image, NULL));
+}
+
+static void test_entries(void **state)
+{
+    struct fixture *fixture = *state;
+    kpk_entry_info entry;
+    assert_int_equal(kpk_get_entry(fixture->image, 1, &entry), KPK_OK);
+    assert_string_equal(entry.module, "alpha");
+    assert_string_equal(entry.name, "two");
+    assert_string_equal(entry.twin_of, "alpha:one");
+    assert_int_equal(entry.bits, KPK_BITS_SAME);
+    assert_true(entry.has_block && entry.has_dynamic_smem && entry.has_spill);
+    assert_int_equal(entry.block.x, 32);
+    assert_int_equal(entry.block.y, 4);
+    assert_int_equal(entry.block.z, 2);
+    assert_int_equal(entry.registers, 33);
+    assert_int_equal(entry.code_bytes, 1001);
+    assert_int_equal(entry.module_index, 0);
+    assert_int_equal(entry.object, 0);
+    assert_int_equal(kpk_get_entry(fixture->image, 4, &entry), KPK_OK);
+    assert_false(entry.has_block || entry.has_dynamic_smem || entry.has_spill);
+    assert_string_equal(entry.twin_of, "");
+    assert_int_equal(entry.bits, KPK_BITS_NONE);
+    assert_int_equal(entry.static_smem, 64);
+    assert_int_equal(kpk_get_entry(fixture->image, 5, &entry), KPK_ERR_ARGUMENT);
+    assert_null(entry.name);
+}
+
+static void test_objects_blobs_groups(void **state)
+{
+    struct fixture *fixture = *state;
+    kpk_object_info object;
+    kpk_blob_info blob;
+    kpk_group_info group;
+    assert_int_equal(kpk_get_object(fixture->image, 2, &object), KPK_OK);
+    assert_int_equal(object.module, 1);
+    assert_int_equal(object.blob, 2);
+    assert_int_equal(kpk_get_blob(fixture->image, 3, &blob), KPK_OK);
+    assert_int_equal(blob.group, 1);
+    assert_int_equal(blob.offset, 11);
+    assert_int_equal(blob.size, 16);
+    assert_int_equal(kpk_get_group(fixture->image, 1, &group), KPK_OK);
+    assert_int_equal(group.raw_size, 27);
+    assert_int_equal(group.first_blob, 2);
+    assert_int_equal(group.blob_count, 2);
+    assert_int_equal(group.offset + group.packed_size, fixture->bytes.size);
+    assert_int_equal(kpk_get_object(fixture->image, 4, &object), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_get_blob(fixture->image, 4, &blob), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_get_group(fixture->image, 2, &group), KPK_ERR_ARGUMENT);
+}
+
+static void test_constants_and_flags(void **state)
+{
+    struct fixture *fixture = *state;
+    int64_t value = 1;
+    assert_int_equal(kpk_constant(fixture->image, "alpha", "CHUNK", &value), KPK_OK);
+    assert_int_equal(value, 64);
+    assert_int_equal(kpk_constant(fixture->image, "alpha", "K_DIM", &value), KPK_OK);
+    assert_true(value == -128);
+    assert_int_equal(kpk_constant(fixture->image, "alpha", "V_DIM", &value), KPK_ERR_ABSENT);
+    assert_int_equal(value, 0);
+    assert_int_equal(kpk_constant(fixture->image, "beta", "CHUNK", &value), KPK_ERR_ABSENT);
+    assert_int_equal(kpk_constant(fixture->image, "none", "CHUNK", &value), KPK_ERR_ABSENT);
+    assert_int_equal(kpk_constant(fixture->image, NULL, "CHUNK", &value), KPK_ERR_ARGUMENT);
+    const char *text = NULL;
+    assert_int_equal(kpk_get_constant(fixture->image, 0, 1, &text, &value), KPK_OK);
+    assert_string_equal(text, "K_DIM");
+    assert_int_equal(kpk_get_constant(fixture->image, 0, 2, &text, &value), KPK_ERR_ARGUMENT);
+    assert_null(text);
+    assert_int_equal(kpk_get_constant(fixture->image, 3, 0, &text, &value), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_get_flag(fixture->image, 0, 1, &text), KPK_OK);
+    assert_string_equal(text, "-lineinfo");
+    assert_int_equal(kpk_get_flag(fixture->image, 0, 2, &text), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_get_flag(fixture->image, 1, 0, &text), KPK_ERR_ARGUMENT);
+    assert_null(text);
+}
+
+static void test_reads_blobs(void **state)
+{
+    struct fixture *fixture = *state;
+    char cubin[16];
+    assert_int_equal(kpk_read_blob(fixture->image, 3, cubin, 16), KPK_OK);
+    assert_string_equal(cubin, "FAKE bare other");
+    assert_int_equal(kpk_read_blob(fixture->image, 1, cubin, 9), KPK_OK);
+    assert_string_equal(cubin, "FAKE big");
+    assert_int_equal(kpk_read_blob(fixture->image, 1, cubin, 8), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_read_blob(fixture->image, 4, cubin, 9), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_read_blob(fixture->image, 1, NULL, 9), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_verify(fixture->image), KPK_OK);
+    assert_int_equal(fixture->messages, 0);
+    assert_int_equal(fake_cuda_calls(), 0);
+}
+
+static void test_levers(void **state)
+{
+    struct fixture *fixture = *state;
+    static const struct {
+        const char *lever, *env, *value;
+        bool on;
+    } cases[] = {
+        {"switch", "KPK_TEST_SWITCH", NULL, true},
+        {"switch", "KPK_TEST_SWITCH", "0", false},
+        {"switch", "KPK_TEST_SWITCH", "false", false},
+        {"switch", "KPK_TEST_SWITCH", "off", false},
+        {"switch", "KPK_TEST_SWITCH", "no", false},
+        {"switch", "KPK_TEST_SWITCH", "", true},
+        {"switch", "KPK_TEST_SWITCH", "FALSE", true},
+        {"switch", "KPK_TEST_SWITCH", "00", true},
+        {"is1", "KPK_TEST_IS1", NULL, false},
+        {"is1", "KPK_TEST_IS1", "1", true},
+        {"is1", "KPK_TEST_IS1", "true", false},
+        {"is1", "KPK_TEST_IS1", "", false},
+        {"presence", "KPK_TEST_PRESENCE", NULL, false},
+        {"presence", "KPK_TEST_PRESENCE", "0", true},
+        {"presence", "KPK_TEST_PRESENCE", "", true},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        unsetenv(cases[i].env);
+        if (cases[i].value != NULL)
+            setenv(cases[i].env, cases[i].value, 1);
+        kpk_lever lever;
+        assert_int_equal(kpk_find_lever(fixture->image, cases[i].lever, &lever), KPK_OK);
+        assert_string_equal(lever.env, cases[i].env);
+        if (lever.on != cases[i].on)
+            print_error("%s=%s\n", cases[i].env, cases[i].value);
+        assert_int_equal(lever.on, cases[i].on);
+        assert_int_equal(lever.origin, cases[i].value != NULL ? KPK_FROM_ENV : KPK_FROM_DEFAULT);
+        unsetenv(cases[i].env);
+    }
+    kpk_lever lever;
+    assert_int_equal(kpk_get_lever(fixture->image, 3, &lever), KPK_OK);
+    assert_int_equal(lever.kind, KPK_TEXT);
+    assert_string_equal(lever.text, "fallback");
+    setenv("KPK_TEST_TEXT", "given", 1);
+    assert_int_equal(kpk_get_lever(fixture->image, 3, &lever), KPK_OK);
+    assert_string_equal(lever.text, "given");
+    assert_string_equal(lever.default_text, "fallback");
+    unsetenv("KPK_TEST_TEXT");
+    assert_int_equal(kpk_get_lever(fixture->image, 4, &lever), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_find_lever(fixture->image, "none", &lever), KPK_ERR_ABSENT);
+    assert_null(lever.name);
+}
+
+static void test_absences(void **state)
+{
+    struct fixture *fixture = *state;
+    kpk_image *image = fixture->image;
+    assert_int_equal(kpk_absent_reason(image, "alpha", "one"), KPK_PRESENT);
+    assert_int_equal(kpk_absent_reason(image, "alpha", "three"), KPK_ABSENT_ENTRY);
+    assert_int_equal(kpk_absent_reason(image, "alpha", NULL), KPK_ABSENT_ENTRY);
+    assert_int_equal(kpk_absent_reason(image, "omega", "never"), KPK_ABSENT_MODULE);
+    assert_int_equal(kpk_absent_reason(image, NULL, "one"), KPK_ABSENT_MODULE);
+    assert_int_equal(kpk_unexpected_absences(image, NULL, 0), 0);
+    kpk_absent_info absent;
+    assert_int_equal(kpk_get_absent(image, 1, &absent), KPK_OK);
+    assert_string_equal(absent.module, "omega");
+    assert_string_equal(absent.entry, "never");
+    assert_string_equal(absent.reason, "no target of this class ships it");
+    assert_int_equal(kpk_get_absent(image, 2, &absent), KPK_ERR_ARGUMENT);
+
+    static const char *const lookups[][2] = {
+        {"omega", "never"}, {"alpha", "gone"}, {"alpha", "three"}, {"omega", "ever"},
+        {"alpha", "three"}, {"alpha", "one"},  {"gamma", "gone"},  {"alpha", "three"}};
+    for (size_t i = 0; i < 8; i++)
+        kpk_resolve(image, lookups[i][0], lookups[i][1]);
+    kpk_miss misses[3] = {{"", "", 0}, {"", "", 0}, {"", "", 77}};
+    assert_int_equal(kpk_unexpected_absences(image, misses, 2), 3);
+    assert_int_equal(misses[2].count, 77);
+    assert_int_equal(kpk_unexpected_absences(image, misses, 3), 3);
+    assert_string_equal(misses[0].module, "alpha");
+    assert_string_equal(misses[0].entry, "three");
+    assert_int_equal(misses[0].count, 3);
+    assert_string_equal(misses[1].module, "omega");
+    assert_string_equal(misses[1].entry, "ever");
+    assert_int_equal(misses[1].count, 1);
+    assert_string_equal(misses[2].module, "gamma");
+}
+
+static void test_many_absences(void **state)
+{
+    struct fixture *fixture = *state;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 1100; i++) {
+            char name[16];
+            snprintf(name, sizeof(name), "absent%d", i);
+            assert_true(kpk_resolve(fixture->image, "alpha", name).id == 0);
+        }
+    }
+    kpk_miss *misses = calloc(2000, sizeof(*misses));
+    assert_int_equal(kpk_unexpected_absences(fixture->image, misses, 2000), 1024);
+    for (int i = 0; i < 1024; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "absent%d", i);
+        assert_string_equal(misses[i].entry, name);
+        assert_int_equal(misses[i].count, 2);
+    }
+    free(misses);
+    assert_int_equal(fixture->messages, 1);
+    assert_int_equal(fixture->severity, KPK_WARNING);
+    assert_non_null(strstr(fixture->message, "'alpha:absent1024'"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_start, fixture_stop)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_image),
+        TEST(test_modules),
+        TEST(test_entries),
+        TEST(test_objects_blobs_groups),
+        TEST(test_constants_and_flags),
+        TEST(test_reads_blobs),
+        TEST(test_levers),
+        TEST(test_absences),
+        TEST(test_many_absences),
+    };
+    return cmocka_run_group_tests_name("runtime_info", tests, NULL, NULL);
+}
