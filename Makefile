@@ -183,7 +183,10 @@ $B/obj/ops.a $B/obj/core.a $B/obj/help.a:
 $B/tests/%: $B/obj/tests/unit/%.o $B/obj/help.a $B/obj/ops.a $B/obj/core.a
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(SANITIZE) -rdynamic -o $@ $^ -lcmocka $(dep_libs)
+	$(Q)$(CC) $(SANITIZE) -rdynamic $(test_ldflags) -o $@ $^ -lcmocka $(dep_libs)
+
+# The runtime and zstd get their memory from the test, which refuses it on demand.
+$B/tests/test_runtime_memory: private test_ldflags := $(foreach f,malloc calloc realloc free madvise mmap,-Wl,--wrap=$f)
 
 # Writes the images that the tests of the command line read.
 $B/tests/sample_image: $B/obj/tests/cli/sample_image.o $B/obj/core.a

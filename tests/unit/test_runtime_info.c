@@ -244,7 +244,7 @@ static void test_many_absences(void **state)
     struct fixture *fixture = *state;
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < 1100; i++) {
-            char name[16];
+            char name[32];
             snprintf(name, sizeof(name), "absent%d", i);
             assert_true(kpk_resolve(fixture->image, "alpha", name).id == 0);
         }
@@ -252,7 +252,7 @@ static void test_many_absences(void **state)
     kpk_miss *misses = calloc(2000, sizeof(*misses));
     assert_int_equal(kpk_unexpected_absences(fixture->image, misses, 2000), 1024);
     for (int i = 0; i < 1024; i++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof(name), "absent%d", i);
         assert_string_equal(misses[i].entry, name);
         assert_int_equal(misses[i].count, 2);

@@ -1,0 +1,214 @@
+/* Linked with --wrap for the allocators, madvise and mmap (see the Makefile). */
+#include <dlfcn.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime_fixture.h"
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void __real_free(void *memory);
+int __real_madvise(void *address, size_t size, int advice);
+void *__real_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset);
+
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void __wrap_free(void *memory);
+int __wrap_madvise(void *address, size_t size, int advice);
+void *__wrap_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset);
+
+static bool counting;
+static unsigned long allocations, fail_at;
+static long live;
+static bool refuse_madvise, refuse_mmap;
+
+static bool fails(void)
+{
+    return counting && ++allocations == fail_at;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    void *memory = fails() ? NULL : __real_malloc(size);
+    live += memory != NULL;
+    return memory;
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    void *memory = fails() ? NULL : __real_calloc(count, size);
+    live += memory != NULL;
+    return memory;
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    void *memory = fails() ? NULL : __real_realloc(old, size);
+    live += memory != NULL && old == NULL;
+    return memory;
+}
+
+void __wrap_free(void *memory)
+{
+    live -= memory != NULL;
+    __real_free(memory);
+}
+
+int __wrap_madvise(void *address, size_t size, int advice)
+{
+    errno = EINVAL;
+    return refuse_madvise ? -1 : __real_madvise(address, size, advice);
+}
+
+void *__wrap_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset)
+{
+    return refuse_mmap ? MAP_FAILED : __real_mmap(address, size, protection, flags, file, offset);
+}
+
+enum step {
+    OPEN,
+    BIND,
+    BIND_SECOND,
+    LAUNCH,
+    PRELOAD,
+    MISS,
+    READ_BLOB,
+    VERIFY,
+    STEPS,
+};
+
+static struct fake_cuda *(*find_state)(void);
+
+/* The driver is a library, so that its own allocations are not counted. */
+static int find_driver(void **state)
+{
+    (void)state;
+    void *driver = dlopen("out/fake/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *address = driver == NULL ? NULL : dlsym(driver, "fake_cuda_state");
+    memcpy(&find_state, &address, sizeof(address));
+    return address == NULL;
+}
+
+static kpk_status run_step(enum step step, const char *path, kpk_image **image)
+{
+    kpk_open_desc desc = {.driver_path = "out/fake/libcuda.so.1"};
+    kpk_kernel kernel = *image == NULL ? (kpk_kernel){0} : kpk_resolve(*image, "beta", "big");
+    char cubin[13];
+    switch (step) {
+    case OPEN:
+        return kpk_open(path, &desc, image);
+    case BIND:
+        return kpk_bind(*image, 0);
+    case BIND_SECOND:
+        return kpk_bind(*image, 1);
+    case LAUNCH:
+        return kpk_launch(*image, kernel, grid_of(1, 1, 1), 0, NULL, NULL);
+    case PRELOAD:
+        return kpk_preload(*image, NULL, 0);
+    case MISS: {
+        size_t before = kpk_unexpected_absences(*image, NULL, 0);
+        kpk_resolve(*image, "alpha", "missing");
+        return kpk_unexpected_absences(*image, NULL, 0) > before ? KPK_OK : KPK_ERR_MEMORY;
+    }
+    case READ_BLOB:
+        return kpk_read_blob(*image, 0, cubin, sizeof(cubin));
+    default:
+        return kpk_verify(*image);
+    }
+}
+
+/* Each allocation of each step fails once: the step says so, nothing is lost, and it works when
+ * tried again. */
+static void test_each_allocation_fails(void **state)
+{
+    (void)state;
+    struct build_bytes bytes = build_write(&build_small);
+    const char *path = fixture_file(&bytes);
+    find_state()->device_count = 2;
+    unsigned long total = 0;
+    for (enum step failing = OPEN; failing < STEPS; failing++) {
+        for (unsigned long n = 1;; n++) {
+            long before = live;
+            kpk_image *image = NULL;
+            bool failed = false;
+            for (enum step step = OPEN; step < STEPS; step++) {
+                allocations = 0;
+                fail_at = n;
+                counting = step == failing;
+                kpk_status status = run_step(step, path, &image);
+                counting = false;
+                failed = failed || (step == failing && allocations >= n);
+                if (step == failing && failed) {
+                    assert_int_equal(status, KPK_ERR_MEMORY);
+                    if (step == OPEN) {
+                        assert_null(image);
+                        assert_int_equal(live, before);
+                    }
+                    status = run_step(step, path, &image);
+                }
+                assert_int_equal(status, KPK_OK);
+            }
+            kpk_close(image);
+            assert_int_equal(live, before);
+            assert_int_equal(find_state()->libraries, 0);
+            if (!failed)
+                break;
+            total++;
+        }
+    }
+    /* open 7, bind 2, launch 3, preload 2 more groups, miss 3, ... */
+    assert_true(total >= 20);
+    unlink(path);
+    free(bytes.data);
+}
+
+/* Without MADV_WIPEONFORK the pid tells. */
+static void test_fork_without_the_page(void **state)
+{
+    (void)state;
+    struct build_bytes bytes = build_write(&build_small);
+    for (int way = 0; way < 2; way++) {
+        kpk_image *image = NULL;
+        kpk_open_desc desc = {.driver_path = "out/fake/libcuda.so.1"};
+        refuse_madvise = way == 0;
+        refuse_mmap = way == 1;
+        kpk_status status = kpk_open_memory(bytes.data, bytes.size, &desc, &image);
+        refuse_madvise = refuse_mmap = false;
+        assert_int_equal(status, KPK_OK);
+        assert_int_equal(kpk_bind(image, 0), KPK_OK);
+        kpk_kernel one = kpk_resolve(image, "alpha", "one");
+        assert_int_equal(kpk_launch(image, one, grid_of(1, 1, 1), 0, NULL, NULL), KPK_OK);
+        pid_t child = fork();
+        if (child == 0)
+            _exit(kpk_launch(image, one, grid_of(1, 1, 1), 0, NULL, NULL) != KPK_ERR_FORKED ||
+                  kpk_bind(image, 0) != KPK_ERR_FORKED);
+        int result = 0;
+        assert_int_equal(waitpid(child, &result, 0), child);
+        assert_int_equal(result, 0);
+        assert_int_equal(kpk_launch(image, one, grid_of(1, 1, 1), 0, NULL, NULL), KPK_OK);
+        kpk_close(image);
+    }
+    free(bytes.data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_allocation_fails),
+        cmocka_unit_test(test_fork_without_the_page),
+    };
+    return cmocka_run_group_tests_name("runtime_memory", tests, find_driver, NULL);
+}
