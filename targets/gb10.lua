@@ -1,5 +1,10 @@
 local k = require "kpack"
 
+-- A ring of bf16 A tiles and E4M3 weight tiles, and the scales.
+local function w8a16_tile(t)
+  return t.STAGES * (t.M_TILE * t.K_STEP * 2 + t.N_TILE * t.K_STEP) + t.SCALES * 4
+end
+
 return k.target {
   name = "gb10",
   arch = "sm_121a",
@@ -26,23 +31,66 @@ return k.target {
   },
 
   modules = {
+    -- W8A16, the "tile" contract: these give equal bits. STAGES: of the cp.async ring; SCALES: K blocks whose
+    -- scales are in shared memory at once; FP8_BLOCK: weights that share one scale, each way.
     k.module "w8a16_gemm_pipelined" {
       source = "w8a16_gemm_pipelined.cu",
-      tile = {
-        M_TILE = 128, N_TILE = 32, K_STEP = 32,
-        STAGES = 3,      -- of the cp.async ring
-        SCALES = 64,     -- K blocks whose scales are in shared memory at once
-        FP8_BLOCK = 128, -- weights that share one scale, each way
-      },
+      tile = { M_TILE = 128, N_TILE = 32, K_STEP = 32, STAGES = 3, SCALES = 64, FP8_BLOCK = 128 },
       entries = {
         k.entry "w8a16_gemm_pipelined" {
+          block = 256, static_smem = w8a16_tile, limits = { spill_bytes = 0 },
+        },
+      },
+    },
+    k.module "w8a16_gemm_pipelined_m32" {
+      source = "w8a16_gemm_pipelined_m32.cu",
+      tile = {
+        M_TILE = 32, N_TILE = 32, K_STEP = 64, STAGES = 7, SCALES = 256, FP8_BLOCK = 128,
+        SKINNY_MAX_M = 16, SKINNY_MAX_K = 5120, SKINNY_N_TILE = 8,
+      },
+      entries = {
+        k.entry "w8a16_gemm_pipelined_m32" {
+          block = 256, smem = w8a16_tile, limits = { spill_bytes = 0 },
+          twin_of = "w8a16_gemm_pipelined:w8a16_gemm_pipelined", bits = "same",
+        },
+      },
+    },
+    k.module "w8a16_gemm_pipelined_m64" {
+      source = "w8a16_gemm_pipelined_m64.cu",
+      tile = { M_TILE = 64, N_TILE = 32, K_STEP = 64, STAGES = 4, SCALES = 768, FP8_BLOCK = 128 },
+      entries = {
+        k.entry "w8a16_gemm_pipelined_m64" {
+          block = 256, static_smem = w8a16_tile, limits = { spill_bytes = 0 },
+          twin_of = "w8a16_gemm_pipelined:w8a16_gemm_pipelined", bits = "same",
+        },
+      },
+    },
+    k.module "w8a16_gemm_pipe128" {
+      source = "w8a16_gemm_pipe128.cu",
+      tile = {
+        M_TILE = 128, N_TILE = 128, K_STEP = 32, STAGES = 3, SCALES = 256, FP8_BLOCK = 128,
+        GROUP_ROWS = 8, -- row tiles that one group of the raster spans
+      },
+      entries = {
+        k.entry "w8a16_gemm_pipe128" {
           block = 256,
-          static_smem = function(t)
-            local a, b = t.M_TILE * t.K_STEP * 2, t.N_TILE * t.K_STEP
-            return t.STAGES * (a + b) + t.SCALES * 4
+          smem = function(t) -- the ring, and two tiles of decoded weights
+            return w8a16_tile(t) + 2 * t.N_TILE * t.K_STEP * 2
           end,
           limits = { spill_bytes = 0 },
+          twin_of = "w8a16_gemm_pipelined:w8a16_gemm_pipelined", bits = "same",
         },
+      },
+    },
+
+    -- W8A16, the "rows" contract
+    k.module "w8a16_tc_rows" {
+      source = "w8a16_tc_rows.cu",
+      tile = { N_TILE = 64, FP8_BLOCK = 128 },
+      entries = {
+        k.entry "w8a16_tc_rows_16" { block = 128, static_smem = 16896, limits = { spill_bytes = 0 } },
+        k.entry "w8a16_tc_rows_32" { block = 128, static_smem = 17408, limits = { spill_bytes = 0 } },
+        k.entry "w8a16_tc_rows_64" { block = 128, static_smem = 34816, limits = { spill_bytes = 0 } },
       },
     },
   },

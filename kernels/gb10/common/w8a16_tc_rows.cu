@@ -156,8 +156,9 @@ DEVICE void run(Shared &shared, const bf16 *A, const u8 *B, const float *bs, bf1
     static_assert(BLOCKS_PER_CHUNK % AHEAD == 0 && Shared::SCALES % BLOCKS_PER_CHUNK == 0, "chunks begin on whole turns");
 }
 
-#define W8A16_TC_ROWS(rows, k_chunk)                                                                              \
-    extern "C" __global__ void __launch_bounds__(THREADS, 3)                                                      \
+// blocks_per_sm gives the registers that the weights in flight need.
+#define W8A16_TC_ROWS(rows, k_chunk, blocks_per_sm)                                                               \
+    extern "C" __global__ void __launch_bounds__(THREADS, blocks_per_sm)                                          \
         w8a16_tc_rows_##rows(const bf16 *__restrict__ A, const u8 *__restrict__ B, const float *__restrict__ bs,  \
                              bf16 *__restrict__ C, u32 M, u32 N, u32 K, u32 lda, u32 ldc)                         \
     {                                                                                                             \
@@ -168,6 +169,6 @@ DEVICE void run(Shared &shared, const bf16 *A, const u8 *B, const float *bs, bf1
         run(shared, A, B, bs, C, M, K, lda, ldc);                                                                 \
     }
 
-W8A16_TC_ROWS(16, 512)
-W8A16_TC_ROWS(32, 256)
-W8A16_TC_ROWS(64, 256)
+W8A16_TC_ROWS(16, 512, 3)
+W8A16_TC_ROWS(32, 256, 3)
+W8A16_TC_ROWS(64, 256, 2)
