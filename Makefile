@@ -123,7 +123,7 @@ images: all cuda
 	$(Q)out/bin/kpack list out/hopper.kpk
 	$(Q)out/bin/kpack list out/gb10.kpk
 
-cuda: | setup
+cuda: $B/bin/kpack
 	$(Q).ci/setup cuda
 .PHONY: cuda
 
@@ -216,7 +216,7 @@ unit: $(unit_bin) $B/tests/sample_image fake
 
 # Each test prints TAP. Unit tests run twice: as built for users, and under ASan + UBSan.
 test:
-	$(Q).ci/setup build test cuda
+	$(Q).ci/setup build test
 	$(Q)$(MAKE) --no-print-directory images unit
 	$(Q)$(MAKE) --no-print-directory SAN=1 all unit
 	$(Q)python3 tests/run.py

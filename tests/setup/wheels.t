@@ -12,7 +12,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 WHEELS = os.path.join(ROOT, "out", "wheels")
-PINS = os.path.join(ROOT, ".ci", "cuda-wheels.txt")
+KPACK = os.path.join(ROOT, "out", "bin", "kpack")
 results = []
 
 
@@ -48,14 +48,10 @@ def hidden(command, cwd, network=True, env=None):
 
 def new_tree(folder, name):
     tree = os.path.join(folder, name)
-    os.makedirs(os.path.join(tree, "out"))
+    os.makedirs(os.path.join(tree, "out", "bin"))
+    shutil.copy(KPACK, os.path.join(tree, "out", "bin"))
     shutil.copytree(os.path.join(ROOT, ".ci"), os.path.join(tree, ".ci"))
     return tree
-
-
-def pinned():
-    with open(PINS, encoding="utf-8") as file:
-        return [line.split()[0] for line in file]
 
 
 def offline(folder):
@@ -71,14 +67,15 @@ def wrong_variable(folder):
     for name in ("CUDA_HOME", "CUDA_PATH"):
         code, text = hidden(".ci/setup cuda", tree, env={name: "/nonexistent"})
         check(f"a {name} without NVRTC is an error that names it",
-              code == 1 and f"{name} is '/nonexistent'" in text, text)
-    toolkit = os.path.join(folder, "tool kit")
-    os.makedirs(os.path.join(toolkit, "lib64"))
-    with open(os.path.join(toolkit, "lib64", "libnvrtc.so.13"), "w", encoding="utf-8"):
-        pass
-    code, text = hidden(".ci/setup cuda", tree, env={"CUDA_HOME": toolkit})
-    check("a toolkit is taken and nothing is fetched",
+              code == 1 and f"'/nonexistent', which {name} names" in text and "correct it or unset it" in text, text)
+    with open(os.path.join(tree, "out", "bin", "kpack"), "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\necho 'found by CUDA_HOME'\n")
+    code, text = hidden(".ci/setup cuda", tree)
+    check("a toolkit that serves is taken and nothing is fetched",
           (code, text) == (0, "") and not os.path.exists(os.path.join(tree, "out", "wheels")), text)
+    os.remove(os.path.join(tree, "out", "bin", "kpack"))
+    code, text = hidden(".ci/setup cuda", tree)
+    check("without the tool: says to build it", code == 1 and "with 'make'" in text, text)
 
 
 def fetched(folder):
@@ -99,6 +96,10 @@ def fetched(folder):
     check("NVRTC, nvJitLink and the headers are there", not missing, missing)
     check("what an interrupted run left is gone", not os.path.exists(os.path.join(cuda, "left-over"))
           and not os.path.exists(cuda + ".tmp"))
+    os.remove(os.path.join(cuda, "wheels.txt"))
+    code, text = hidden(".ci/setup cuda", tree, network=False)
+    check("other pins than those of out/cuda: unpacked again", code == 0 and "wheels of CUDA" in text
+          and os.path.exists(os.path.join(cuda, "wheels.txt")), text)
     code, text = hidden(".ci/setup cuda", tree, network=False)
     check("a second run needs no network and says nothing", (code, text) == (0, ""), text)
     return tree
@@ -121,12 +122,7 @@ def damaged(folder):
 
 
 def small_build(tree):
-    if not os.path.exists(os.path.join(ROOT, "out", "bin", "kpack")):
-        check("out/bin/kpack is built", False)
-        return
     os.makedirs(os.path.join(tree, "src"))
-    os.makedirs(os.path.join(tree, "out", "bin"))
-    shutil.copy(os.path.join(ROOT, "out", "bin", "kpack"), os.path.join(tree, "out", "bin"))
     with open(os.path.join(tree, "tiny.lua"), "w", encoding="utf-8") as file:
         file.write('local k = require "kpack"\nreturn k.target {\n  name = "tiny", arch = "sm_90a",\n'
                    '  modules = { k.module "tiny" { source = "src/tiny.cu", entries = { "tiny" } } },\n}\n')
