@@ -154,7 +154,10 @@ static bool check_folder(struct cli *cli, const char *folder)
 {
     if (!file_is_dir(folder))
         return diag_error(&cli->diags, "cannot write into '%s': %s", folder,
-                          access(folder, F_OK) == 0 ? "it is no folder" : strerror(errno));
+                          access(folder, F_OK) == 0 ? "it is no folder"
+                          : errno == ENOENT
+                              ? "it does not exist; make it, or use '--out', which does"
+                              : strerror(errno));
     if (access(folder, W_OK | X_OK) != 0)
         return diag_error(&cli->diags, "cannot write into '%s': %s", folder, strerror(errno));
     return true;
