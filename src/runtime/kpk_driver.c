@@ -128,13 +128,6 @@ static bool arch_fits(const kpk_image *image, int major, int minor)
                  : (unsigned)minor >= target->compute_minor;
 }
 
-static kpk_status ask_device(const kpk_image *image, kpk_cu_device device, int attribute,
-                             const char *what, int *out_value)
-{
-    kpk_cu_result error = image->cuda.cuDeviceGetAttribute(out_value, attribute, device);
-    return error == KPK_CU_SUCCESS ? KPK_OK : kpk_driver_fail(image, KPK_ERR_DRIVER, error, what);
-}
-
 static kpk_status check_device(const kpk_image *image, int ordinal, struct kpk_device *out_device)
 {
     kpk_cu_device handle = 0;
@@ -145,10 +138,9 @@ static kpk_status check_device(const kpk_image *image, int ordinal, struct kpk_d
                                       KPK_CU_DEVICE_MAX_SMEM, KPK_CU_DEVICE_MAX_SMEM_OPTIN};
     int values[4] = {0, 0, 0, 0};
     for (int i = 0; i < 4; i++) {
-        kpk_status status =
-            ask_device(image, handle, attributes[i], "cuDeviceGetAttribute", &values[i]);
-        if (status != KPK_OK)
-            return status;
+        error = image->cuda.cuDeviceGetAttribute(&values[i], attributes[i], handle);
+        if (error != KPK_CU_SUCCESS)
+            return kpk_driver_fail(image, KPK_ERR_DRIVER, error, "cuDeviceGetAttribute");
     }
     if (!arch_fits(image, values[0], values[1])) {
         char name[128] = "";

@@ -14,6 +14,7 @@
  * a field says BLAKE2b-256. Layout: header, index (the sections), groups (zstd frames) up to the
  * end of the file, with no byte between them that no digest covers. */
 
+#define KPK_NONE UINT32_MAX           /* no index */
 #define KPK_MAGIC "\x89KPK\r\n\x1a\n" /* 8 bytes, no NUL: text-mode transfers damage it visibly */
 
 enum {
@@ -21,8 +22,7 @@ enum {
     KPK_KIND_IMAGE = 1,  /* one target */
     KPK_KIND_BUNDLE = 2, /* several images in one file: reserved, refused by version 1 readers */
     KPK_DIGEST_SIZE = 16,
-    KPK_INDEX_ALIGN = 8, /* every section starts on such an offset; the gap is zero */
-    KPK_NONE = 0xffffffff,
+    KPK_INDEX_ALIGN = 8,           /* every section starts on such an offset; the gap is zero */
     KPK_GROUP_RAW_LIMIT = 1 << 30, /* raw bytes of one group: what a reader may have to allocate */
 };
 

@@ -160,7 +160,7 @@ static inline uint32_t kpk_handle_index(const kpk_image *image, kpk_kernel kerne
 {
     uint32_t index = (uint32_t)kernel.id - 1;
     bool ours = index < image->entry_count && (uint32_t)(kernel.id >> 32) == image->tag;
-    return ours ? index : (uint32_t)KPK_NONE;
+    return ours ? index : KPK_NONE;
 }
 
 static inline kpk_kernel kpk_handle(const kpk_image *image, uint32_t index)

@@ -132,7 +132,7 @@ kpk_status kpk_find_module(const kpk_image *image, const char *module, uint32_t 
 
 kpk_status kpk_get_kernel(const kpk_image *image, kpk_kernel kernel, kpk_entry_info *out_info)
 {
-    uint32_t index = image == NULL ? (uint32_t)KPK_NONE : kpk_handle_index(image, kernel);
+    uint32_t index = image == NULL ? KPK_NONE : kpk_handle_index(image, kernel);
     return kpk_get_entry(image, index, out_info);
 }
 

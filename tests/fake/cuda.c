@@ -275,7 +275,7 @@ void *fake_cuda_symbol(void *user, const char *name)
     fake_cuda_state();
 #define FAKE_FIND(function)                                                                        \
     if (strcmp(name, #function) == 0) {                                                            \
-        void (*address)(void) = (void (*)(void))function;                                                    \
+        void (*address)(void) = (void (*)(void))function;                                          \
         void *pointer = NULL;                                                                      \
         memcpy(&pointer, &address, sizeof(pointer));                                               \
         return state.hidden[FAKE_##function] ? NULL : pointer;                                     \

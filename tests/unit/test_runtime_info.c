@@ -54,7 +54,7 @@ static void test_modules(void **state)
     uint32_t index = 9;
     assert_int_equal(kpk_find_module(fixture->image, "gamma", &index), KPK_OK);
     assert_int_equal(index, 2);
-    assert_int_equal(kpk_find_module(fixture->image, "alph", &index), KPK_ERR_ABSENT);
+    assert_int_equal(kpk_find_module(fixture->image, "alp", &index), KPK_ERR_ABSENT);
     assert_int_equal(index, 0);
     assert_int_equal(kpk_find_module(fixture->image, NULL, &index), KPK_ERR_ARGUMENT);
     assert_int_equal(kpk_find_module(fixture->image, "alpha", NULL), KPK_ERR_ARGUMENT);
