@@ -78,18 +78,40 @@ static bool source_line(struct loc loc, struct str *out)
     return line == loc.line && out->len > 0;
 }
 
+/* Adds the line as a terminal may see it, and to `blanks` what is as wide as the bytes before
+ * `caret`: one column for a code point, four for a byte that is shown as \xNN. A tab stays a tab in
+ * both; a byte order mark has no width and is left out. */
+static void add_shown(const char *line, size_t size, size_t caret, struct str *shown,
+                      struct str *blanks)
+{
+    size_t step;
+    for (size_t i = 0; i < size; i += step) {
+        size_t before = shown->len;
+        step = str_utf8(line + i, size - i);
+        step = step ? step : 1;
+        if (step == 3 && memcmp(line + i, "\xEF\xBB\xBF", 3) == 0)
+            continue;
+        if (line[i] == '\t')
+            str_addc(shown, '\t');
+        else
+            str_add_printable(shown, line + i, step);
+        size_t columns = shown->len - before == step ? 1 : shown->len - before;
+        for (; i < caret && columns; columns--)
+            str_addc(blanks, line[i] == '\t' ? '\t' : ' ');
+    }
+}
+
 static void add_caret(struct loc loc, bool colour, struct str *out)
 {
-    struct str line = {0};
+    struct str line = {0}, shown = {0}, blanks = {0};
     if (loc.file && loc.line && loc.col && source_line(loc, &line) && loc.col <= line.len + 1) {
-        str_addf(out, "%6u | ", loc.line);
-        str_add_printable(out, line.data, line.len);
-        str_adds(out, "\n       | ");
-        for (size_t i = 0; i + 1 < loc.col; i++)
-            str_addc(out, line.data[i] == '\t' ? '\t' : ' ');
-        str_adds(out, colour ? "\033[1;32m^\033[0m\n" : "^\n");
+        add_shown(line.data, line.len, loc.col - 1, &shown, &blanks);
+        str_addf(out, "%6u | %s\n       | %s%s\n", loc.line, str_text(&shown), str_text(&blanks),
+                 colour ? "\033[1;32m^\033[0m" : "^");
     }
     str_free(&line);
+    str_free(&shown);
+    str_free(&blanks);
 }
 
 void diag_render(const struct diags *diags, size_t first, bool colour, struct str *out)
