@@ -105,6 +105,12 @@ static struct folders folders(struct reader *reader, const char *name)
     return list;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct target_constant *)a)->name,
+                  ((const struct target_constant *)b)->name);
+}
+
 static struct target_constant *constants(struct reader *reader, size_t *out_count)
 {
     struct target_constant *list = open_list(reader, "tile", sizeof *list, out_count);
@@ -116,6 +122,7 @@ static struct target_constant *constants(struct reader *reader, size_t *out_coun
         lua_pop(reader->lua, 2);
     }
     pop(reader);
+    qsort(list, *out_count, sizeof *list, by_name);
     return list;
 }
 

@@ -83,6 +83,13 @@ static int guarded_format(lua_State *lua)
     return original(lua)(lua);
 }
 
+/* A failing call costs more than its instructions. */
+static int guarded_pcall(lua_State *lua)
+{
+    sandbox_spend(lua, 100);
+    return original(lua)(lua);
+}
+
 static int guarded_tostring(lua_State *lua)
 {
     luaL_checkany(lua, 1);
@@ -94,41 +101,110 @@ static int guarded_tostring(lua_State *lua)
     return 1;
 }
 
-/* Numbers before strings, each in rising order. */
-static bool key_less(lua_State *lua, int a, int b)
+/* ---- Order -------------------------------------------------------------------------------------
+ */
+
+/* Whether the value at index a comes before the one at b. Comparisons in C pay themselves, as no
+ * instruction count sees them. */
+typedef bool before_fn(lua_State *lua, int a, int b);
+
+static bool before(lua_State *lua, int a, int b)
 {
-    bool a_number = lua_type(lua, a) == LUA_TNUMBER, b_number = lua_type(lua, b) == LUA_TNUMBER;
-    if (a_number != b_number)
-        return a_number;
+    double size = lua_type(lua, a) == LUA_TSTRING ? (double)lua_rawlen(lua, a) : 0;
+    sandbox_spend(lua, 8 + size / 32);
     return lua_compare(lua, a, b, LUA_OPLT);
 }
 
-/* Comparators in C, which no instruction count sees: they pay themselves. */
-static int paid_less(lua_State *lua)
+/* Numbers before strings, each in rising order. */
+static bool key_before(lua_State *lua, int a, int b)
 {
-    double size = lua_type(lua, 1) == LUA_TSTRING ? (double)lua_rawlen(lua, 1) : 0;
-    sandbox_spend(lua, 2 + size / 32);
-    bool less = lua_toboolean(lua, lua_upvalueindex(1)) ? key_less(lua, 1, 2)
-                                                        : lua_compare(lua, 1, 2, LUA_OPLT);
-    lua_pushboolean(lua, less);
-    return 1;
+    bool a_number = lua_type(lua, a) == LUA_TNUMBER, b_number = lua_type(lua, b) == LUA_TNUMBER;
+    return a_number != b_number ? a_number : before(lua, a, b);
 }
 
-static void push_paid_less(lua_State *lua, bool keys)
+/* By the function at index 2. */
+static bool called_before(lua_State *lua, int a, int b)
 {
-    lua_pushboolean(lua, keys);
-    lua_pushcclosure(lua, paid_less, 1);
+    lua_pushvalue(lua, 2);
+    lua_pushvalue(lua, a);
+    lua_pushvalue(lua, b);
+    lua_call(lua, 2, 1);
+    bool result = lua_toboolean(lua, -1);
+    lua_pop(lua, 1);
+    return result;
+}
+
+/* Merges [left, middle) and [middle, end) of the list at `from` into the one at `to`. */
+static void merge(lua_State *lua, int from, int to, lua_Integer left, lua_Integer middle,
+                  lua_Integer end, before_fn *first)
+{
+    lua_Integer right = middle;
+    for (lua_Integer at = left; at < end; at++) {
+        bool both = left < middle && right < end;
+        int top = lua_gettop(lua);
+        lua_rawgeti(lua, from, left);
+        lua_rawgeti(lua, from, right);
+        bool take_right = both ? first(lua, top + 2, top + 1) : right < end;
+        lua_pushvalue(lua, take_right ? top + 2 : top + 1);
+        lua_rawseti(lua, to, at);
+        lua_settop(lua, top);
+        right += take_right;
+        left += !take_right;
+    }
+}
+
+/* Sorts the list at index `list`. Stable, as Lua's own sort is not: that one picks pivots by the
+ * clock in long lists, so that equals end in another order in every run. */
+static void sort(lua_State *lua, int list, before_fn *first)
+{
+    lua_Integer count = (lua_Integer)lua_rawlen(lua, list);
+    lua_newtable(lua);
+    int from = list, to = lua_gettop(lua);
+    for (lua_Integer width = 1; width < count; width *= 2) {
+        for (lua_Integer at = 1; at <= count; at += 2 * width) {
+            lua_Integer middle = at + width <= count ? at + width : count + 1;
+            lua_Integer end = middle + width <= count ? middle + width : count + 1;
+            merge(lua, from, to, at, middle, end, first);
+        }
+        int other = from;
+        from = to;
+        to = other;
+    }
+    for (lua_Integer at = 1; from != list && at <= count; at++) {
+        lua_rawgeti(lua, from, at);
+        lua_rawseti(lua, list, at);
+    }
+    lua_pop(lua, 1);
 }
 
 static int guarded_sort(lua_State *lua)
 {
     luaL_checktype(lua, 1, LUA_TTABLE);
+    bool given = !lua_isnoneornil(lua, 2);
+    if (given)
+        luaL_checktype(lua, 2, LUA_TFUNCTION);
     lua_settop(lua, 2);
-    if (lua_isnil(lua, 2)) {
-        lua_settop(lua, 1);
-        push_paid_less(lua, false);
-    }
+    sort(lua, 1, given ? called_before : before);
+    return 0;
+}
+
+/* Work on a whole table in one call. */
+static int paid_table(lua_State *lua)
+{
+    luaL_checktype(lua, 1, LUA_TTABLE);
+    sandbox_spend(lua, (double)lua_rawlen(lua, 1) / 4);
     return original(lua)(lua);
+}
+
+/* At the end these cost nothing; elsewhere they move what follows. */
+static int guarded_insert(lua_State *lua)
+{
+    return lua_gettop(lua) > 2 ? paid_table(lua) : original(lua)(lua);
+}
+
+static int guarded_remove(lua_State *lua)
+{
+    return lua_gettop(lua) > 1 ? paid_table(lua) : original(lua)(lua);
 }
 
 static int next_pair(lua_State *lua)
@@ -162,10 +238,7 @@ static int ordered_pairs(lua_State *lua)
         lua_rawseti(lua, 2, ++count);
         sandbox_spend(lua, 4);
     }
-    lua_pushcfunction(lua, original(lua));
-    lua_pushvalue(lua, 2);
-    push_paid_less(lua, true);
-    lua_call(lua, 2, 0);
+    sort(lua, 2, key_before);
     lua_pushinteger(lua, 0);
     lua_pushcclosure(lua, next_pair, 3);
     return 1;
@@ -180,12 +253,12 @@ struct allowed {
 };
 
 static const struct allowed base_names[] = {
-    {"assert", NULL}, {"error", NULL},    {"ipairs", NULL}, {"pcall", NULL},
+    {"assert", NULL}, {"error", NULL},    {"ipairs", NULL}, {"pcall", guarded_pcall},
     {"select", NULL}, {"tonumber", NULL}, {"type", NULL},   {"tostring", guarded_tostring},
 };
 static const struct allowed table_names[] = {
-    {"concat", NULL}, {"insert", NULL},       {"pack", NULL},
-    {"remove", NULL}, {"sort", guarded_sort}, {"unpack", NULL},
+    {"concat", paid_table},     {"insert", guarded_insert}, {"pack", NULL},
+    {"remove", guarded_remove}, {"sort", guarded_sort},     {"unpack", paid_table},
 };
 static const struct allowed string_names[] = {
     {"byte", NULL},
@@ -220,23 +293,36 @@ static void copy_allowed(lua_State *lua, const struct allowed *names, size_t cou
     }
 }
 
-static const char *const known_names[] = {
-    "assert", "error",  "ipairs", "math",     "pairs",    "pcall", "require",
-    "select", "string", "table",  "tonumber", "tostring", "type",
-};
+/* The name that an __index function was asked for. */
+static const char *asked(lua_State *lua)
+{
+    return lua_type(lua, 2) == LUA_TSTRING ? lua_tostring(lua, 2) : luaL_typename(lua, 2);
+}
 
 static int unknown_name(lua_State *lua)
 {
-    const char *name = lua_type(lua, 2) == LUA_TSTRING ? lua_tostring(lua, 2) : "?";
-    const char *nearest = str_nearest(name, known_names, COUNT(known_names));
+    static const char *const known[] = {
+        "assert",  "error",  "false",  "ipairs", "math",     "nil",      "pairs", "pcall",
+        "require", "select", "string", "table",  "tonumber", "tostring", "true",  "type",
+    };
+    static const char *const absent[] = {"coroutine", "debug", "io", "os", "package", "utf8"};
+    const char *name = asked(lua);
     lua_getglobal(lua, name);
-    if (!lua_isnil(lua, -1) || strcmp(name, "os") == 0 || strcmp(name, "io") == 0 ||
-        strcmp(name, "debug") == 0 || strcmp(name, "coroutine") == 0 ||
-        strcmp(name, "package") == 0 || strcmp(name, "utf8") == 0)
+    bool exists = !lua_isnil(lua, -1);
+    for (size_t i = 0; i < COUNT(absent); i++)
+        exists |= strcmp(name, absent[i]) == 0;
+    if (exists)
         return luaL_error(lua, "'%s' is not available in a description", name);
+    const char *nearest = str_nearest(name, known, COUNT(known));
     if (nearest)
         return luaL_error(lua, "unknown name '%s' (did you mean '%s'?)", name, nearest);
     return luaL_error(lua, "unknown name '%s': no local or global variable is called so", name);
+}
+
+static int unknown_function(lua_State *lua)
+{
+    return luaL_error(lua, "'%s.%s' is not available in a description",
+                      lua_tostring(lua, lua_upvalueindex(1)), asked(lua));
 }
 
 static void push_library(lua_State *lua, const char *name, const struct allowed *names,
@@ -246,13 +332,11 @@ static void push_library(lua_State *lua, const char *name, const struct allowed 
     lua_newtable(lua);
     copy_allowed(lua, names, count);
     lua_remove(lua, -2);
-}
-
-static void push_library_function(lua_State *lua, const char *library, const char *name)
-{
-    lua_getglobal(lua, library);
-    lua_getfield(lua, -1, name);
-    lua_remove(lua, -2);
+    lua_newtable(lua);
+    lua_pushstring(lua, name);
+    lua_pushcclosure(lua, unknown_function, 1);
+    lua_setfield(lua, -2, "__index");
+    lua_setmetatable(lua, -2);
 }
 
 void guard_push_env(lua_State *lua)
@@ -272,8 +356,7 @@ void guard_push_env(lua_State *lua)
     lua_pop(lua, 2);
     lua_setfield(lua, -2, LUA_STRLIBNAME);
 
-    push_library_function(lua, LUA_TABLIBNAME, "sort");
-    lua_pushcclosure(lua, ordered_pairs, 1);
+    lua_pushcfunction(lua, ordered_pairs);
     lua_setfield(lua, -2, "pairs");
 
     lua_newtable(lua);

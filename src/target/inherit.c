@@ -42,22 +42,22 @@ const struct declared_module *inherit_module(const struct merged *merged, const 
     return found ? *found : NULL;
 }
 
-/* Lists are pointers to the parent's items, then to the child's own; sorting brings equals together
- * and the child's wins. */
-
-static size_t merge(const void **list, size_t parents, const void *const *own, size_t count,
-                    int (*order)(const void *, const void *))
+/* Merges two lists of pointers in the order of `order`; where both have an equal, `own` wins. */
+static void *merge(struct arena *arena, const void *parents, size_t parent_count, const void *own,
+                   size_t own_count, int (*order)(const void *, const void *), size_t *out_count)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < parents; i++) {
-        bool replaced = count && bsearch(&list[i], own, count, sizeof *own, order);
-        if (!replaced)
-            list[kept++] = list[i];
-    }
-    if (count)
-        memcpy(list + kept, own, count * sizeof *own);
-    qsort(list, kept + count, sizeof *list, order);
-    return kept + count;
+    const void **list = arena_alloc(arena, parent_count + own_count, sizeof *list);
+    const void *const *from = parents;
+    size_t count = 0;
+    for (size_t i = 0; i < parent_count; i++)
+        if (!own_count || !bsearch(&from[i], own, own_count, sizeof *list, order))
+            list[count++] = from[i];
+    if (own_count)
+        memcpy(list + count, own, own_count * sizeof *list);
+    count += own_count;
+    qsort(list, count, sizeof *list, order);
+    *out_count = count;
+    return list;
 }
 
 static void check_shadow(const struct declared_module *module,
@@ -80,7 +80,15 @@ static void check_shadow(const struct declared_module *module,
                       module->name, replaced->owner->name, replaced->loc.file, replaced->loc.line);
         return;
     }
-    for (size_t i = 0; i < replaced->entry_count && !module->every; i++) {
+    if (module->every || replaced->every) {
+        diag_error_at(
+            diags, module->loc,
+            "module '%s' replaces the one of target '%s', but %s has entries = k.every: list the "
+            "entries of both, so that none is dropped unseen",
+            module->name, replaced->owner->name, module->every ? "it" : "that one");
+        return;
+    }
+    for (size_t i = 0; i < replaced->entry_count; i++) {
         const char *name = replaced->entries[i].entry.name;
         bool dropped = false;
         for (size_t j = 0; j < module->drop_count; j++)
@@ -97,7 +105,7 @@ static void check_shadow(const struct declared_module *module,
         if (inherit_entry(module, drop->entry) != SIZE_MAX)
             diag_error_at(diags, drop->loc, "module '%s' both drops and ships entry '%s'",
                           module->name, drop->entry);
-        else if (!replaced->every && inherit_entry(replaced, drop->entry) == SIZE_MAX)
+        else if (inherit_entry(replaced, drop->entry) == SIZE_MAX)
             diag_error_at(diags, drop->loc,
                           "module '%s' drops '%s', which the module of target '%s' does not have",
                           module->name, drop->entry, replaced->owner->name);
@@ -107,36 +115,25 @@ static void check_shadow(const struct declared_module *module,
 static void merge_modules(const struct description *description, struct arena *arena,
                           const struct merged *parent, struct merged *out)
 {
-    const void **own = arena_alloc(arena, description->module_count, sizeof *own);
-    for (size_t i = 0; i < description->module_count; i++)
+    size_t count = description->module_count;
+    const struct declared_module **own = arena_alloc(arena, count, sizeof *own);
+    for (size_t i = 0; i < count; i++)
         own[i] = &description->modules[i];
-    qsort(own, description->module_count, sizeof *own, by_module);
-    const void **list =
-        arena_alloc(arena, parent->module_count + description->module_count, sizeof *list);
-    for (size_t i = 0; i < parent->module_count; i++)
-        list[i] = parent->modules[i];
-    out->module_count =
-        merge(list, parent->module_count, own, description->module_count, by_module);
-    out->modules = arena_alloc(arena, out->module_count, sizeof *out->modules);
-    for (size_t i = 0; i < out->module_count; i++)
-        out->modules[i] = list[i];
+    qsort(own, count, sizeof *own, by_module);
+    out->modules = merge(arena, parent->modules, parent->module_count, own, count, by_module,
+                         &out->module_count);
 }
 
 static void merge_levers(const struct description *description, struct arena *arena,
                          const struct merged *parent, struct merged *out)
 {
-    const void **own = arena_alloc(arena, description->lever_count, sizeof *own);
-    for (size_t i = 0; i < description->lever_count; i++)
+    size_t count = description->lever_count;
+    const struct declared_lever **own = arena_alloc(arena, count, sizeof *own);
+    for (size_t i = 0; i < count; i++)
         own[i] = &description->levers[i];
-    qsort(own, description->lever_count, sizeof *own, by_lever);
-    const void **list =
-        arena_alloc(arena, parent->lever_count + description->lever_count, sizeof *list);
-    for (size_t i = 0; i < parent->lever_count; i++)
-        list[i] = parent->levers[i];
-    out->lever_count = merge(list, parent->lever_count, own, description->lever_count, by_lever);
-    out->levers = arena_alloc(arena, out->lever_count, sizeof *out->levers);
-    for (size_t i = 0; i < out->lever_count; i++)
-        out->levers[i] = list[i];
+    qsort(own, count, sizeof *own, by_lever);
+    out->levers =
+        merge(arena, parent->levers, parent->lever_count, own, count, by_lever, &out->lever_count);
 }
 
 /* Whether the target ships this entry, as far as its descriptions tell. */
@@ -146,47 +143,53 @@ static bool ships(const struct merged *merged, const struct target_absent *absen
     return module && inherit_entry(module, absent->entry) != SIZE_MAX;
 }
 
-/* The description's own expected_absent and drops; then its parents', but for what it ships. */
+/* The absences that a description itself declares: expected_absent and drops, sorted. */
+static const struct declared_absent **own_absents(const struct description *description,
+                                                  struct arena *arena, size_t *out_count)
+{
+    size_t most = description->absent_count, count = 0;
+    for (size_t i = 0; i < description->module_count; i++)
+        most += description->modules[i].drop_count;
+    const struct declared_absent **own = arena_alloc(arena, most, sizeof *own);
+    for (size_t i = 0; i < description->absent_count; i++)
+        own[count++] = &description->absents[i];
+    for (size_t i = 0; i < description->module_count; i++) {
+        const struct declared_module *module = &description->modules[i];
+        for (size_t j = 0; j < module->drop_count; j++) {
+            const struct dropped *drop = &module->drops[j];
+            struct declared_absent *absent = arena_alloc(arena, 1, sizeof *absent);
+            *absent =
+                (struct declared_absent){{module->name, drop->entry, drop->reason}, drop->loc};
+            own[count++] = absent;
+        }
+    }
+    qsort(own, count, sizeof *own, by_absent);
+    *out_count = count;
+    return own;
+}
+
+/* A parent's absence ends where the child ships the entry; a child's own must be true. */
 static void merge_absents(const struct description *description, struct arena *arena,
                           struct diags *diags, const struct merged *parent, struct merged *out)
 {
-    size_t most = description->absent_count, count = 0, inherited = 0;
-    for (size_t i = 0; i < description->module_count; i++)
-        most += description->modules[i].drop_count;
-    const void **own = arena_alloc(arena, most, sizeof *own);
+    size_t count, inherited = 0;
+    const struct declared_absent **own = own_absents(description, arena, &count);
     for (size_t i = 0; i < description->absent_count; i++) {
         const struct declared_absent *absent = &description->absents[i];
-        own[count++] = absent;
         if (ships(out, &absent->absent))
             diag_error_at(diags, absent->loc,
                           "expected_absent names '%s:%s', which target '%s' ships",
                           absent->absent.module, absent->absent.entry, description->name);
     }
-    for (size_t i = 0; i < description->module_count; i++) {
-        const struct declared_module *module = &description->modules[i];
-        for (size_t j = 0; j < module->drop_count; j++) {
-            struct declared_absent *absent = arena_alloc(arena, 1, sizeof *absent);
-            absent->absent = (struct target_absent){module->name, module->drops[j].entry,
-                                                    module->drops[j].reason};
-            absent->loc = module->drops[j].loc;
-            own[count++] = absent;
-        }
-    }
-    qsort(own, count, sizeof *own, by_absent);
     for (size_t i = 1; i < count; i++)
-        if (by_absent(&own[i - 1], &own[i]) == 0) {
-            const struct declared_absent *again = own[i];
-            diag_error_at(diags, again->loc, "'%s:%s' stands both in drops and in expected_absent",
-                          again->absent.module, again->absent.entry);
-        }
-    const void **list = arena_alloc(arena, parent->absent_count + count, sizeof *list);
+        if (by_absent(&own[i - 1], &own[i]) == 0)
+            diag_error_at(diags, own[i]->loc, "'%s:%s' stands both in drops and in expected_absent",
+                          own[i]->absent.module, own[i]->absent.entry);
+    const struct declared_absent **kept = arena_alloc(arena, parent->absent_count, sizeof *kept);
     for (size_t i = 0; i < parent->absent_count; i++)
         if (!ships(out, &parent->absents[i]->absent))
-            list[inherited++] = parent->absents[i];
-    out->absent_count = merge(list, inherited, own, count, by_absent);
-    out->absents = arena_alloc(arena, out->absent_count, sizeof *out->absents);
-    for (size_t i = 0; i < out->absent_count; i++)
-        out->absents[i] = list[i];
+            kept[inherited++] = parent->absents[i];
+    out->absents = merge(arena, kept, inherited, own, count, by_absent, &out->absent_count);
 }
 
 void inherit_merge(const struct description *description, struct arena *arena, struct diags *diags,

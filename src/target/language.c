@@ -4,12 +4,12 @@
 #include <lauxlib.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/file.h"
+#include "target/require.h"
 
 #define MARKS "kpack.marks"
-#define LOADED "kpack.loaded"
+#define EVERY "kpack.every"
 #define CHECK "kpack.check"
 
 /* ---- Constructors ------------------------------------------------------------------------------
@@ -71,9 +71,9 @@ static int make_named(lua_State *lua)
 static int name_first(lua_State *lua)
 {
     const char *kind = lua_tostring(lua, lua_upvalueindex(1));
-    if (lua_type(lua, 1) != LUA_TSTRING)
+    if (!sandbox_text(lua, 1))
         return luaL_error(lua, "k.%s got a %s, expected its name: k.%s 'name' { ... }", kind,
-                          luaL_typename(lua, 1), kind);
+                          sandbox_kind(lua, 1), kind);
     lua_pushvalue(lua, lua_upvalueindex(1));
     lua_pushvalue(lua, 1);
     lua_pushcclosure(lua, make_named, 2);
@@ -141,10 +141,10 @@ static bool inside_root(const char *path)
 static int make_glob(lua_State *lua)
 {
     struct sandbox *sandbox = sandbox_of(lua);
-    if (lua_type(lua, 1) != LUA_TSTRING)
+    const char *pattern = sandbox_text(lua, 1);
+    if (!pattern)
         return luaL_error(lua, "k.glob got a %s, expected a pattern such as 'kernels/mine/*.cu'",
-                          luaL_typename(lua, 1));
-    const char *pattern = lua_tostring(lua, 1);
+                          sandbox_kind(lua, 1));
     if (!inside_root(pattern))
         return luaL_error(lua,
                           "k.glob got '%s', expected a pattern relative to the project root, "
@@ -161,7 +161,7 @@ static int make_glob(lua_State *lua)
         lua_newtable(lua);
         lua_pushstring(lua, names[i]);
         lua_setfield(lua, -2, "source");
-        lua_getfield(lua, LUA_REGISTRYINDEX, "kpack.every");
+        lua_getfield(lua, LUA_REGISTRYINDEX, EVERY);
         lua_setfield(lua, -2, "entries");
         const char *stem = path_stem(sandbox->arena, names[i]);
         mark(lua, "module", stem);
@@ -293,105 +293,6 @@ static int host_try(lua_State *lua)
     return 5;
 }
 
-/* ---- require -----------------------------------------------------------------------------------
- */
-
-static bool module_name(const char *name)
-{
-    bool part = false;
-    for (; *name; name++) {
-        if (*name == '.' && !part)
-            return false;
-        part = *name != '.';
-        if (part &&
-            !strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", *name))
-            return false;
-    }
-    return part;
-}
-
-/* The modules being loaded, innermost first. */
-struct loading {
-    const char *name;
-    const struct loading *outer;
-};
-
-static void add_chain(const struct loading *loading, const char *from, luaL_Buffer *out)
-{
-    if (loading->outer && strcmp(loading->name, from) != 0)
-        add_chain(loading->outer, from, out);
-    luaL_addstring(out, loading->name);
-    luaL_addstring(out, " -> ");
-}
-
-/* Runs the file and keeps its value under `name` in the table at index 2. */
-static int load_module(lua_State *lua, const char *name, const char *path, const char *shown)
-{
-    struct sandbox *sandbox = sandbox_of(lua);
-    struct loading loading = {name, sandbox->loading};
-    lua_pushlightuserdata(lua, sandbox);
-    lua_setfield(lua, 2, name);
-    if (!sandbox_load(sandbox, path, shown))
-        return sandbox_fail(lua);
-    sandbox->loading = &loading;
-    int status = lua_pcall(lua, 0, 1, 0);
-    sandbox->loading = loading.outer;
-    if (status == LUA_OK && lua_isnil(lua, -1)) {
-        lua_pushboolean(lua, true);
-        lua_replace(lua, -2);
-    }
-    if (status == LUA_OK)
-        lua_pushvalue(lua, -1);
-    else
-        lua_pushnil(lua);
-    lua_setfield(lua, 2, name);
-    return status == LUA_OK ? 1 : lua_error(lua);
-}
-
-static int loads_itself(lua_State *lua, const char *name)
-{
-    luaL_Buffer chain;
-    luaL_buffinit(lua, &chain);
-    add_chain(sandbox_of(lua)->loading, name, &chain);
-    luaL_addstring(&chain, name);
-    luaL_pushresult(&chain);
-    return luaL_error(lua, "'%s' requires itself: %s", name, lua_tostring(lua, -1));
-}
-
-static int require(lua_State *lua)
-{
-    static const char *const folders[] = {"lua", "targets"};
-    struct sandbox *sandbox = sandbox_of(lua);
-    if (lua_type(lua, 1) != LUA_TSTRING)
-        return luaL_error(lua, "require got a %s, expected a name", luaL_typename(lua, 1));
-    const char *name = lua_tostring(lua, 1);
-    lua_settop(lua, 1);
-    lua_getfield(lua, LUA_REGISTRYINDEX, LOADED);
-    int found = lua_getfield(lua, 2, name);
-    if (found == LUA_TLIGHTUSERDATA)
-        return loads_itself(lua, name);
-    if (found != LUA_TNIL)
-        return 1;
-    if (!module_name(name))
-        return luaL_error(lua,
-                          "require got '%s', expected a name of letters, digits, '_' and '-', "
-                          "with '.' between folders",
-                          name);
-    char *relative = arena_strdup(sandbox->arena, name);
-    for (char *dot; (dot = strchr(relative, '.'));)
-        *dot = '/';
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        char *file = arena_printf(sandbox->arena, "%s/%s.lua", folders[i], relative);
-        char *path = path_join(sandbox->arena, sandbox->root, file);
-        if (access(path, F_OK) == 0)
-            return load_module(lua, name, path, path_join(sandbox->arena, sandbox->dir, file));
-    }
-    return luaL_error(lua,
-                      "there is no module '%s': neither in kpack's own language nor as "
-                      "lua/%s.lua or targets/%s.lua",
-                      name, relative, relative);
-}
-
 /* ---- Opening and running -----------------------------------------------------------------------
  */
 
@@ -403,43 +304,52 @@ static const luaL_Reg host_functions[] = {
     {"try", host_try},       {NULL, NULL},
 };
 
-/* Calls an embedded file with the host table and `schema`, when it is not nil. */
-static void run_own(lua_State *lua, const char *name, int host, int schema)
+/* own(name): the value of an embedded file, run once with the host table. */
+static int host_own(lua_State *lua)
 {
+    const char *name = luaL_checkstring(lua, 1);
+    lua_settop(lua, 1);
+    if (lua_getfield(lua, lua_upvalueindex(2), name) != LUA_TNIL)
+        return 1;
     if (!sandbox_load_own(sandbox_of(lua), name))
-        sandbox_fail(lua);
-    lua_pushvalue(lua, host);
-    if (schema)
-        lua_pushvalue(lua, schema);
-    else
-        lua_pushnil(lua);
-    lua_call(lua, 2, 1);
+        return sandbox_fail(lua);
+    lua_pushvalue(lua, lua_upvalueindex(1));
+    lua_call(lua, 1, 1);
+    lua_pushvalue(lua, -1);
+    lua_setfield(lua, lua_upvalueindex(2), name);
+    return 1;
+}
+
+static void push_own(lua_State *lua, int host, const char *name)
+{
+    lua_getfield(lua, host, "own");
+    lua_pushstring(lua, name);
+    lua_call(lua, 1, 1);
 }
 
 static int open_language(lua_State *lua)
 {
-    lua_newtable(lua);
-    lua_setfield(lua, LUA_REGISTRYINDEX, MARKS);
-    lua_newtable(lua);
-    lua_setfield(lua, LUA_REGISTRYINDEX, "kpack.every");
     luaL_newlib(lua, host_functions);
     int host = lua_gettop(lua);
-    lua_getfield(lua, LUA_REGISTRYINDEX, MARKS);
-    lua_setfield(lua, host, "marks");
-    lua_getfield(lua, LUA_REGISTRYINDEX, "kpack.every");
-    lua_setfield(lua, host, "every");
-
     lua_newtable(lua);
-    run_own(lua, "kpack.lua", host, 0);
-    lua_setfield(lua, -2, "kpack");
-    lua_setfield(lua, LUA_REGISTRYINDEX, LOADED);
-    run_own(lua, "schema.lua", host, 0);
-    run_own(lua, "check.lua", host, lua_gettop(lua));
-    lua_setfield(lua, LUA_REGISTRYINDEX, CHECK);
+    lua_pushvalue(lua, -1);
+    lua_setfield(lua, LUA_REGISTRYINDEX, MARKS);
+    lua_setfield(lua, host, "marks");
+    lua_newtable(lua);
+    lua_pushvalue(lua, -1);
+    lua_setfield(lua, LUA_REGISTRYINDEX, EVERY);
+    lua_setfield(lua, host, "every");
+    lua_pushvalue(lua, host);
+    lua_newtable(lua);
+    lua_pushcclosure(lua, host_own, 2);
+    lua_setfield(lua, host, "own");
 
+    push_own(lua, host, "check");
+    lua_setfield(lua, LUA_REGISTRYINDEX, CHECK);
     sandbox_push_env(lua);
-    lua_pushcfunction(lua, require);
-    lua_setfield(lua, -2, "require");
+    push_own(lua, host, "kpack");
+    require_push(lua, -1);
+    lua_setfield(lua, -3, "require");
     return 0;
 }
 

@@ -24,26 +24,23 @@ static bool in_chain(const struct chain *chain, const char *path, struct str *ou
     return found;
 }
 
-static int by_place(const void *a, const void *b)
+/* By line within a file; those of `path` first, then file by file as they came. */
+static bool after(const struct diag *a, const struct diag *b, const char *path)
 {
-    const struct diag *left = a, *right = b;
-    if (!left->loc.file || !right->loc.file)
-        return (left->loc.file != NULL) - (right->loc.file != NULL);
-    int order = strcmp(left->loc.file, right->loc.file);
-    if (order)
-        return order;
-    if (left->loc.line != right->loc.line)
-        return left->loc.line < right->loc.line ? -1 : 1;
-    return (left->loc.col > right->loc.col) - (left->loc.col < right->loc.col);
+    bool a_other = !a->loc.file || strcmp(a->loc.file, path) != 0;
+    bool b_other = !b->loc.file || strcmp(b->loc.file, path) != 0;
+    if (a_other || b_other)
+        return a_other && !b_other;
+    return a->loc.line != b->loc.line ? a->loc.line > b->loc.line : a->loc.col > b->loc.col;
 }
 
 /* Stable, so that errors of one place keep their order. */
-static void sort_diags(struct diags *diags, size_t first)
+static void sort_diags(struct diags *diags, size_t first, const char *path)
 {
     for (size_t i = first + 1; i < diags->count; i++) {
         struct diag item = diags->items[i];
         size_t at = i;
-        for (; at > first && by_place(&diags->items[at - 1], &item) > 0; at--)
+        for (; at > first && after(&diags->items[at - 1], &item, path); at--)
             diags->items[at] = diags->items[at - 1];
         diags->items[at] = item;
     }
@@ -54,6 +51,17 @@ static void sort_diags(struct diags *diags, size_t first)
 static struct description *load(const char *path, const char *root, const char *dir,
                                 const struct chain *child, struct arena *arena,
                                 struct diags *diags);
+
+static void no_parent(const struct description *description, const char *folder, const char *path,
+                      struct arena *arena, struct diags *diags)
+{
+    const char *nearest = roots_nearest(folder, path_base(path), arena);
+    bool near = nearest && str_ends(nearest, ".lua");
+    diag_error_at(diags, description->inherits_loc,
+                  "the parent target '%s' does not exist: expected the file '%s'%s%s%s",
+                  description->inherits, path, near ? " (did you mean '" : "",
+                  near ? path_stem(arena, nearest) : "", near ? "'?)" : "");
+}
 
 static bool load_parent(struct description *description, const char *root, const char *dir,
                         const struct chain *here, struct arena *arena, struct diags *diags)
@@ -67,9 +75,7 @@ static bool load_parent(struct description *description, const char *root, const
         diag_error_at(diags, description->inherits_loc, "targets inherit in a cycle: %s%s",
                       str_text(&cycle), description->inherits);
     else if (!file_is_regular(path))
-        diag_error_at(diags, description->inherits_loc,
-                      "the parent target '%s' does not exist: expected '%s'", description->inherits,
-                      path);
+        no_parent(description, folder, path, arena, diags);
     else
         ok = (description->parent = load(path, root, dir, here, arena, diags)) != NULL;
     str_free(&cycle);
@@ -99,19 +105,17 @@ static struct description *load(const char *path, const char *root, const char *
     bool ok = sandbox_open(&sandbox, arena, diags, root, dir) && language_open(&sandbox) &&
               language_run(&sandbox, path, description);
     sandbox_close(&sandbox);
-    if (ok && description->name)
-        check_sources(description, root, arena, diags);
-    sort_diags(diags, first);
     if (ok && description->inherits)
         ok = load_parent(description, root, dir, &here, arena, diags);
-    if (!ok || diags->errors != errors)
-        return NULL;
-    struct merged merged;
-    first = diags->count;
-    inherit_merge(description, arena, diags, &merged);
-    check_merged(description, &merged, arena, diags);
-    sort_diags(diags, first);
-    return diags->errors == errors ? description : NULL;
+    if (ok && description->name)
+        check_sources(description, root, arena, diags);
+    if (ok && diags->errors == errors) {
+        struct merged merged;
+        inherit_merge(description, arena, diags, &merged);
+        check_merged(description, &merged, arena, diags);
+    }
+    sort_diags(diags, first, path);
+    return ok && diags->errors == errors ? description : NULL;
 }
 
 /* ---- The result --------------------------------------------------------------------------------

@@ -17,6 +17,9 @@ const char *roots_find(const char *path, struct arena *arena, struct diags *diag
 const char *roots_source(const struct declared_module *module, const char *root,
                          struct arena *arena, struct diags *diags);
 
+/* The name in `folder` that is nearest to `name`, NULL when none is near. */
+const char *roots_nearest(const char *folder, const char *name, struct arena *arena);
+
 /* The include folders of a module: those of the list above that exist, then the declaring target's
  * `includes`, then the module's own. A folder of the last two that does not exist is an error. */
 const char **roots_includes(const struct declared_module *module, const char *root,

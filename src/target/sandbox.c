@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/embed.h"
@@ -12,8 +13,10 @@
 #include "target/guard.h"
 
 enum {
-    HOOK_STEPS = 1000, /* instructions between two looks at the limits */
+    HOOK_STEPS = 200, /* instructions between two looks at the limits */
     TRACE_LINES = 4,
+    TRACE_LEVELS = 32,   /* Lua finds a level by walking to it */
+    FILE_MAX = 16 << 20, /* bytes of a file's text */
 };
 
 #define RAN_PAST "ran past 50 million steps: a loop that does not end?"
@@ -77,7 +80,7 @@ static void hook(lua_State *lua, lua_Debug *frame)
         if (sandbox->steps > SANDBOX_STEPS)
             pass_limit(sandbox, RAN_PAST);
         else if (cpu_seconds() - sandbox->start > SANDBOX_SECONDS)
-            pass_limit(sandbox, "ran for more than 10 seconds");
+            pass_limit(sandbox, "ran for more than 5 seconds");
     }
     if (sandbox->over)
         luaL_error(lua, "%s", sandbox->over);
@@ -179,22 +182,21 @@ static int add_trace(lua_State *lua)
 {
     struct sandbox *sandbox = sandbox_of(lua);
     if (lua_type(lua, 1) != LUA_TSTRING) {
-        lua_pushfstring(lua, "error value is a %s, expected a message", luaL_typename(lua, 1));
+        luaL_where(lua, 2); /* above us and `error`, which alone raises such values */
+        lua_pushfstring(lua, "error got a %s, expected a message", luaL_typename(lua, 1));
+        lua_concat(lua, 2);
         lua_replace(lua, 1);
     }
     lua_settop(lua, 1);
-    struct loc first = {0}, loc;
+    struct loc last = {0}, loc;
     lua_Debug frame;
     int lines = 0;
-    take_place(sandbox, lua_tostring(lua, 1), &first);
-    bool seen = false;
-    for (int level = 1; lua_getstack(lua, level, &frame) && lines < TRACE_LINES; level++) {
-        if (!frame_place(sandbox, &frame, &loc))
+    take_place(sandbox, lua_tostring(lua, 1), &last);
+    for (int level = 1;
+         level < TRACE_LEVELS && lines < TRACE_LINES && lua_getstack(lua, level, &frame); level++) {
+        if (!frame_place(sandbox, &frame, &loc) || (last.file == loc.file && last.line == loc.line))
             continue;
-        if (!seen && first.file == loc.file && first.line == loc.line) {
-            seen = true;
-            continue;
-        }
+        last = loc;
         lua_pushfstring(lua, "\n    called from %s:%d", loc.file, (int)loc.line);
         lua_concat(lua, 2);
         lines++;
@@ -279,6 +281,11 @@ bool sandbox_load(struct sandbox *sandbox, const char *path, const char *shown)
 {
     lua_State *lua = sandbox->lua;
     struct str text = {0};
+    struct stat info;
+    if (stat(path, &info) == 0 && info.st_size > FILE_MAX)
+        return diag_error(sandbox->diags,
+                          "cannot read '%s': it has %lld bytes, expected %d at most", shown,
+                          (long long)info.st_size, FILE_MAX);
     if (!file_read(path, &text, sandbox->diags)) {
         str_free(&text);
         return false;
@@ -310,11 +317,11 @@ bool sandbox_load(struct sandbox *sandbox, const char *path, const char *shown)
 
 bool sandbox_load_own(struct sandbox *sandbox, const char *name)
 {
+    char chunk[64];
+    snprintf(chunk, sizeof chunk, "=lua/%s.lua", name);
     for (const struct embed_file *file = embed_lua; file->name; file++) {
-        if (strcmp(file->name, name) != 0)
+        if (strcmp(file->name, chunk + strlen("=lua/")) != 0)
             continue;
-        char chunk[64];
-        snprintf(chunk, sizeof chunk, "=lua/%s", name);
         int status = luaL_loadbufferx(sandbox->lua, file->data, file->size, chunk, "t");
         if (status != LUA_OK)
             report(sandbox, status);
@@ -335,6 +342,20 @@ static int open_libraries(lua_State *lua)
     guard_push_env(lua);
     lua_setfield(lua, LUA_REGISTRYINDEX, "kpack.env");
     return 0;
+}
+
+const char *sandbox_text(lua_State *lua, int index)
+{
+    size_t size;
+    const char *text =
+        lua_type(lua, index) == LUA_TSTRING ? lua_tolstring(lua, index, &size) : NULL;
+    return text && strlen(text) == size ? text : NULL;
+}
+
+const char *sandbox_kind(lua_State *lua, int index)
+{
+    return lua_type(lua, index) == LUA_TSTRING ? "string with a NUL byte"
+                                               : luaL_typename(lua, index);
 }
 
 void sandbox_push_env(lua_State *lua)

@@ -10,6 +10,8 @@
 #include "base/mem.h"
 #include "target/locate.h"
 
+struct loading;
+
 /* A Lua 5.4 state for one description: text chunks only, a short list of library functions, and
  * caps on memory and work that no construct of the language escapes. What could is left out:
  * coroutines (a hook count of their own), metatables (__gc and message handlers run without hooks,
@@ -18,15 +20,13 @@
 
 #define SANDBOX_MEMORY ((size_t)64 << 20) /* bytes */
 #define SANDBOX_STEPS 50000000.0          /* VM instructions; allocation and matching count too */
-#define SANDBOX_SECONDS 10.0              /* of CPU time: the net under all of this */
+#define SANDBOX_SECONDS 5.0               /* of CPU time: the net under all of this */
 
 /* A file whose text became a chunk. */
 struct sandbox_file {
     const char *path; /* as messages show it */
     struct source_text text;
 };
-
-struct loading;
 
 struct sandbox {
     lua_State *lua;
@@ -58,6 +58,12 @@ struct sandbox *sandbox_of(lua_State *lua);
 /* Counts work done in C; raises a Lua error past the limit. */
 void sandbox_spend(lua_State *lua, double steps);
 
+/* The string at `index`, NULL when it is none or holds a NUL, which C would cut. */
+const char *sandbox_text(lua_State *lua, int index);
+
+/* What the value at `index` is, for messages about one that sandbox_text refused. */
+const char *sandbox_kind(lua_State *lua, int index);
+
 /* Pushes the environment that descriptions run in. */
 void sandbox_push_env(lua_State *lua);
 
@@ -75,7 +81,7 @@ int sandbox_fail(lua_State *lua);
 /* The message of a caught Lua error in the arena, its place taken off the front. */
 const char *sandbox_message(struct sandbox *sandbox, const char *text, struct loc *out_loc);
 
-/* Pushes an embedded file of lua/ as a function that sees all of Lua's libraries. */
+/* Pushes the embedded file lua/NAME.lua as a function that sees all of Lua's libraries. */
 bool sandbox_load_own(struct sandbox *sandbox, const char *name);
 
 /* The place that the Lua function at `level` or the nearest one above it that runs a project's file
