@@ -1,0 +1,7 @@
+local k = require "kpack"
+
+return k.target {
+  name = "bad", arch = "sm_90a",
+  modules = { k.module "m" { source = "a.cu", entries = { "e" } } },
+  expected_absent = { ["m"] = "x", ["m:"] = "y", ["m e:f"] = "z", [":f"] = "w" },
+}

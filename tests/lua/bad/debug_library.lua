@@ -1,0 +1,3 @@
+local k = require "kpack"
+
+debug.sethook()

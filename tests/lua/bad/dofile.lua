@@ -1,0 +1,3 @@
+local k = require "kpack"
+
+return dofile("/etc/passwd")

@@ -1,0 +1,9 @@
+local k = require "kpack"
+
+return k.target {
+  name = "bad", arch = "sm_90a",
+  inherits = "parent_base",
+  modules = {
+    k.module "m" { shadow = true, source = "a.cu", entries = { "e" }, drops = { f = true } },
+  },
+}

@@ -1,0 +1,6 @@
+local k = require "kpack"
+
+xpcall(error, function()
+  while true do
+  end
+end)

@@ -1,0 +1,8 @@
+local k = require "kpack"
+
+setmetatable({}, {
+  __gc = function()
+    while true do
+    end
+  end,
+})

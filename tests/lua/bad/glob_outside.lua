@@ -1,0 +1,6 @@
+local k = require "kpack"
+
+return k.target {
+  name = "bad", arch = "sm_90a",
+  modules = k.glob "../*.cu",
+}

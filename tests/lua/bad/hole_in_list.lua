@@ -1,0 +1,10 @@
+local k = require "kpack"
+
+return k.target {
+  name = "bad", arch = "sm_90a",
+  modules = {
+    k.module "m" { source = "a.cu", entries = { "e" } },
+    nil,
+    k.module "n" { source = "a.cu", entries = { "e" } },
+  },
+}

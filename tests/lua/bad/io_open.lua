@@ -1,0 +1,4 @@
+local k = require "kpack"
+
+local file = io.open("/etc/passwd")
+return file:read("a")

@@ -1,0 +1,10 @@
+local k = require "kpack"
+
+string.format = nil
+table.concat = nil
+ipairs = nil
+pairs = nil
+type = nil
+error = nil
+
+return k.target { name = "bad", arch = "sm_90a", nmae = 1, modules = { k.module "m" { source = "a.cu", entries = { "e" } } } }

@@ -1,0 +1,7 @@
+local helper = {}
+
+function helper.module(n)
+  return n .. nil
+end
+
+return helper

@@ -1,0 +1,5 @@
+local x = {
+  y = 1
+  z = 2
+}
+return x

@@ -1,0 +1,5 @@
+local k = require "kpack"
+
+return k.target {
+  flags = {},
+}

@@ -1,0 +1,9 @@
+local k = require "kpack"
+
+return k.target {
+  name = "bad", arch = "sm_90a",
+  modules = {
+    k.module "m" {
+      source = "nowhere.cu", entries = { "e" } },
+  },
+}

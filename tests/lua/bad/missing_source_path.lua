@@ -1,0 +1,8 @@
+local k = require "kpack"
+
+return k.target {
+  name = "bad", arch = "sm_90a",
+  modules = {
+    k.module "m" { source = "kernels/common/b.cu", entries = { "e" } },
+  },
+}

@@ -1,0 +1,5 @@
+local k = require "kpack"
+
+for key in pairs({ [{}] = 1 }) do
+  error(key)
+end

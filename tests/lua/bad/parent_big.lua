@@ -1,0 +1,8 @@
+local k = require "kpack"
+
+return k.target {
+  name = "big", arch = "sm_90a", device = { smem_optin = 232448 },
+  modules = {
+    k.module "m" { source = "a.cu", entries = { k.entry "e" { smem = 200000 } } },
+  },
+}

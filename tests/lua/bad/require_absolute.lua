@@ -1,0 +1,2 @@
+local x = require "/etc/passwd"
+return x

@@ -1,0 +1,2 @@
+local k = require "kpak"
+return k

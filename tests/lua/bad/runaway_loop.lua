@@ -1,0 +1,4 @@
+local k = require "kpack"
+
+while true do
+end

@@ -1,0 +1,16 @@
+local k = require "kpack"
+
+return k.target {
+  name = "bad", arch = "sm_90a",
+  modules = {
+    k.module "m" {
+      source = "a.cu",
+      tile = { M = 8 },
+      entries = {
+        k.entry "e" {
+          smem = function(t) return t.M > 8 and 3 or nil end,
+        },
+      },
+    },
+  },
+}

@@ -1,0 +1,15 @@
+local k = require "kpack"
+
+return k.target {
+  name = "bad", arch = "sm_90a",
+  modules = {
+    k.module "m" {
+      source = "a.cu",
+      entries = {
+        k.entry "e" {
+          static_smem = 2048, limits = { static_smem = 1024 },
+        },
+      },
+    },
+  },
+}

@@ -1,0 +1,3 @@
+local k = require "kpack"
+
+return string.rep("xx", math.tointeger(2 ^ 62), "yyyyyyyy")

@@ -1,0 +1,16 @@
+local k = require "kpack"
+
+return k.target {
+  name = "bad", arch = "sm_90a",
+  modules = {
+    k.module "m" {
+      source = "a.cu",
+      entries = {
+        k.entry "e" {
+          twin_of = "f", bits = "same",
+        },
+        "f",
+      },
+    },
+  },
+}

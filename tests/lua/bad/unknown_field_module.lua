@@ -1,0 +1,11 @@
+local k = require "kpack"
+
+return k.target {
+  name = "bad", arch = "sm_90a",
+  modules = {
+    k.module "m" {
+      source = "a.cu",
+      entriess = { "e" },
+    },
+  },
+}

@@ -1,0 +1,17 @@
+local k = require "kpack"
+
+return k.target {
+  name = "bad", arch = "sm_90a",
+  modules = {
+    k.module "m" {
+      source = "a.cu",
+      entries = {
+        k.entry "e" {
+          limits = {
+            spill_byte = 0,
+          },
+        },
+      },
+    },
+  },
+}

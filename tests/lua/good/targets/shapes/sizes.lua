@@ -1,0 +1,1 @@
+return { large = 200 * 1024 }
