@@ -168,12 +168,15 @@ DEVICE void gdn_copy_rows(u32 tile, const bf16 *from, u64 stride, int rows, int 
         cp_async_16(tile + TILE::at(i >> 4, i & 15), from + (i >> 4) * stride + (i & 15) * 8);
 }
 
-// Zeros in rows first..CHUNK-1.
+// All CHUNK rows likewise, zeros past the last one.
 template <class TILE>
-DEVICE void gdn_zero_rows(unsigned char *tile, int first, int thread, int threads)
+DEVICE void gdn_copy_chunk(u32 tile, const bf16 *from, u64 stride, int rows, int thread, int threads)
 {
-    for (int i = first * 16 + thread; i < CHUNK * 16; i += threads)
-        *(uint4 *)(tile + TILE::at(i >> 4, i & 15)) = make_uint4(0, 0, 0, 0);
+    for (int i = thread; i < CHUNK * 16; i += threads) {
+        const bool valid = (i >> 4) < rows;
+        cp_async_16_or_zero(tile + TILE::at(i >> 4, i & 15),
+                            from + (valid ? (i >> 4) * stride + (i & 15) * 8 : 0), valid ? 16 : 0);
+    }
 }
 
 // Rows by 2-byte loads, for pointers and strides of any alignment; zeros past the last row.

@@ -39,20 +39,28 @@ DEVICE void gdn_fwd_o_kq(gdn_fwd_o_smem &smem, int m, int n, int lane)
         }
 }
 
-// o1 for the 16 x 16 tile at (i, v) = (m, n), into k's bytes: every warp is done with k.
-DEVICE void gdn_fwd_o_state(gdn_fwd_o_smem &smem, int m, int n, int lane)
+// acc = Q S for the 16 x 64 tile at (i, v) = (m, n).
+DEVICE void gdn_fwd_o_state(float (&acc)[8][4], const gdn_fwd_o_smem &smem, int m, int n, int lane)
 {
-    float acc[2][4] = {};
 #pragma unroll
     for (int window = 0; window < K_DIM; window += 16) {
         u32 a[4], b[4];
         gdn_load_a<gdn_swizzled>(a, smem_address(smem.q), m, window, lane);
-        gdn_load_b_trans<gdn_swizzled>(b, smem_address(smem.s), window, n, lane);
-        gdn_mma_pair(acc[0], acc[1], a, b);
+#pragma unroll
+        for (int j = 0; j < 8; j += 2) {
+            gdn_load_b_trans<gdn_swizzled>(b, smem_address(smem.s), window, n + 8 * j, lane);
+            gdn_mma_pair(acc[j], acc[j + 1], a, b);
+        }
     }
+}
+
+// o1 = bf16(acc) into k's bytes: every warp is done with k.
+DEVICE void gdn_fwd_o_store_state(gdn_fwd_o_smem &smem, const float (&acc)[8][4], int m, int n,
+                                  int lane)
+{
     bf16 *o1 = (bf16 *)smem.k;
 #pragma unroll
-    for (int j = 0; j < 2; ++j)
+    for (int j = 0; j < 8; ++j)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const int i = m + (lane >> 2) + 8 * half, v = n + 8 * j + 2 * (lane & 3);

@@ -163,8 +163,19 @@ extern "C" __global__ void __launch_bounds__(4 * DV_BLK)
                      (int)(blockIdx.y / batch) * DV_BLK);
 }
 
-// Both 64-row boxes of W and U and that of K arrive whole: rows past the chunk's end hold other bytes,
-// and the loops stop before them.
+// Starts the copies of the boxes of chunk c: all 64 rows of each, so rows past the chunk's end hold other
+// bytes, and the loops stop before them.
+DEVICE void gdn_tma_fetch(gdn_spine_slot &slot, u32 barrier, const gdn_spine_head &head,
+                          const tensor_map *w_map, const tensor_map *u_map, const tensor_map *k_map,
+                          u32 key_column, u32 c)
+{
+    const u32 row = (u32)(head.block(c) * CHUNK);
+    mbarrier_arrive_expect(barrier, sizeof(gdn_spine_slot));
+    tma_load_2d(smem_address(slot.w), w_map, 0, row, barrier);
+    tma_load_2d(smem_address(slot.u), u_map, 0, row, barrier);
+    tma_load_2d(smem_address(slot.k), k_map, key_column, (u32)head.sequence.token + c * CHUNK, barrier);
+}
+
 extern "C" __global__ void __launch_bounds__(2 * V_DIM)
     gated_delta_rule_chunk_delta_h_tma(void *h_state, const __grid_constant__ tensor_map w_map,
                                        const __grid_constant__ tensor_map u_map,
@@ -175,7 +186,7 @@ extern "C" __global__ void __launch_bounds__(2 * V_DIM)
                                        const int * /*cu_chunks*/, u32 is_varlen)
 {
     gdn_spine_slots &smem = *(gdn_spine_slots *)gdn_smem;
-    __shared__ u64 arrived[2];
+    static __shared__ u64 arrived[2];
     const gdn_spine_head head =
         gdn_my_head(blockIdx.y, h_state, nullptr, nullptr, nullptr, gc, s_out, uc_out, seq_len,
                     num_chunks, nk, nv, 0, h_state_is_table, cu_seqlens, is_varlen);
@@ -189,17 +200,8 @@ extern "C" __global__ void __launch_bounds__(2 * V_DIM)
         fence_mbarrier_init();
     }
     __syncthreads();
-    const auto prefetch = [&](u32 c) {
-        gdn_spine_slot &slot = smem.slot[c & 1];
-        const u32 barrier = smem_address(&arrived[c & 1]);
-        mbarrier_arrive_expect(barrier, sizeof(slot));
-        tma_load_2d(smem_address(slot.w), &w_map, 0, (u32)(head.block(c) * CHUNK), barrier);
-        tma_load_2d(smem_address(slot.u), &u_map, 0, (u32)(head.block(c) * CHUNK), barrier);
-        tma_load_2d(smem_address(slot.k), &k_map, kh * K_DIM, (u32)(head.sequence.token + c * CHUNK),
-                    barrier);
-    };
     if (threadIdx.x == 0)
-        prefetch(0);
+        gdn_tma_fetch(smem.slot[0], smem_address(&arrived[0]), head, &w_map, &u_map, &k_map, kh * K_DIM, 0);
     float s[K_DIM / 2];
     gdn_read_state<2>(s, head.state, at);
 #pragma unroll 1
@@ -208,7 +210,8 @@ extern "C" __global__ void __launch_bounds__(2 * V_DIM)
         const u64 base = head.block(c);
         float *decay = smem.decay[c & 1];
         if (threadIdx.x == 0 && c + 1 < chunks)
-            prefetch(c + 1);
+            gdn_tma_fetch(smem.slot[(c + 1) & 1], smem_address(&arrived[(c + 1) & 1]), head, &w_map,
+                          &u_map, &k_map, kh * K_DIM, c + 1);
         gdn_decay_row(decay, gc + base * CHUNK, rows, (int)threadIdx.x);
         gdn_write_snapshot<2>(s_out + base * (K_DIM * V_DIM), s, at);
         __syncthreads();
@@ -258,8 +261,11 @@ extern "C" __global__ void __launch_bounds__(GDN_FWD_O_THREADS)
             gdn_fwd_o_kq(smem, 16 * warp, 16 * n, lane);
     __syncthreads();
     if (warp < 4)
-        for (int n = 0; n < V_DIM; n += 16)
-            gdn_fwd_o_state(smem, 16 * warp, n, lane);
+        for (int n = 0; n < V_DIM; n += 64) {
+            float acc[8][4] = {};
+            gdn_fwd_o_state(acc, smem, 16 * warp, n, lane);
+            gdn_fwd_o_store_state(smem, acc, 16 * warp, n, lane);
+        }
     __syncthreads();
     gdn_fwd_o_output(smem, output + (token * nv + vh) * V_DIM, (u64)nv * V_DIM, rows, thread);
 }
