@@ -94,3 +94,10 @@ bool ops_lever(const kpk_image *image, const char *name, bool otherwise)
 
     return kpk_find_lever(image, name, &lever) == KPK_OK ? lever.on : otherwise;
 }
+
+const char *ops_lever_text(const kpk_image *image, const char *name, const char *otherwise)
+{
+    kpk_lever lever;
+
+    return kpk_find_lever(image, name, &lever) == KPK_OK ? lever.text : otherwise;
+}

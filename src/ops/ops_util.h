@@ -45,4 +45,7 @@ kpk_status ops_resolve(kpk_image *image, const struct ops_log *log, const struct
  */
 bool ops_lever(const kpk_image *image, const char *name, bool otherwise);
 
+/* The value of a text lever now; `otherwise` when the image declares no such lever. */
+const char *ops_lever_text(const kpk_image *image, const char *name, const char *otherwise);
+
 #endif

@@ -1,0 +1,321 @@
+#include "ops/gdn.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "ops/ops_util.h"
+
+#define FLA "gated_delta_rule_fla"
+#define TC "gated_delta_rule_chunk_tc"
+#define WU_HOPPER "gdn_recompute_wu_hopper"
+#define FWD_O_HOPPER "gdn_fwd_o_hopper"
+
+static const struct ops_constant constants[] = {
+    {FLA, "K_DIM", GDN_K_DIM},
+    {FLA, "V_DIM", GDN_V_DIM},
+    {FLA, "CHUNK", GDN_CHUNK},
+    {FLA, "DV_BLK", GDN_DV_BLK},
+    {"gdn_chunk_fwd_o_mma8", "K_DIM", GDN_K_DIM},
+    {"gdn_chunk_fwd_o_mma8", "V_DIM", GDN_V_DIM},
+    {"gdn_chunk_fwd_o_mma8", "CHUNK", GDN_CHUNK},
+    {TC, "K_DIM", GDN_K_DIM},
+    {TC, "V_DIM", GDN_V_DIM},
+    {TC, "CHUNK", GDN_CHUNK},
+    {TC, "PITCH", GDN_PITCH},
+    {TC, "PITCH_T", GDN_PITCH_T},
+    {WU_HOPPER, "K_DIM", GDN_K_DIM},
+    {WU_HOPPER, "V_DIM", GDN_V_DIM},
+    {WU_HOPPER, "CHUNK", GDN_CHUNK},
+    {WU_HOPPER, "PITCH", GDN_PITCH},
+    {WU_HOPPER, "PITCH_T", GDN_PITCH_T},
+    {WU_HOPPER, "PITCH_X", GDN_PITCH_X},
+    {FWD_O_HOPPER, "K_DIM", GDN_K_DIM},
+    {FWD_O_HOPPER, "V_DIM", GDN_V_DIM},
+    {FWD_O_HOPPER, "CHUNK", GDN_CHUNK},
+    {FWD_O_HOPPER, "PITCH", GDN_PITCH},
+    {FWD_O_HOPPER, "PITCH_T", GDN_PITCH_T},
+};
+
+static struct ops_log log_of(const struct gdn *ops)
+{
+    return (struct ops_log){ops->message, ops->message_user};
+}
+
+kpk_status gdn_bind(kpk_image *image, const struct gdn_desc *desc, struct gdn *out_ops)
+{
+    static const struct gdn_desc defaults;
+    struct ops_entry entries[GDN_KERNEL_COUNT];
+    kpk_kernel kernels[GDN_KERNEL_COUNT];
+
+    if (out_ops == NULL)
+        return KPK_ERR_ARGUMENT;
+    memset(out_ops, 0, sizeof *out_ops);
+    if (desc == NULL)
+        desc = &defaults;
+    struct ops_log log = {desc->message, desc->message_user};
+    if (image == NULL)
+        return ops_fail(&log, KPK_ERR_ARGUMENT, "gdn_bind: image is NULL");
+    for (int i = 0; i < GDN_KERNEL_COUNT; i++) {
+        const struct gdn_entry *entry = gdn_entry_of((enum gdn_kernel)i);
+        entries[i] = (struct ops_entry){entry->module, entry->name, entry->block, entry->smem};
+    }
+    kpk_status status =
+        ops_check_constants(image, &log, constants, sizeof constants / sizeof *constants);
+    if (status == KPK_OK)
+        status = ops_resolve(image, &log, entries, GDN_KERNEL_COUNT, kernels);
+    if (status != KPK_OK)
+        return status;
+
+    const char *vtile = ops_lever_text(image, "gdn_vtile", "");
+    *out_ops = (struct gdn){
+        .image = image,
+        .message = desc->message,
+        .message_user = desc->message_user,
+        .levers =
+            {
+                .tc = ops_lever(image, "gdn_prefill_tc", false),
+                .no_remnants = ops_lever(image, "gdn_no_prefill_tc_remnants", false),
+                .no_mma8 = ops_lever(image, "gdn_no_fwd_o_mma8", false),
+                .tma = ops_lever(image, "gdn_tma", false),
+                .vtile_off = strcmp(vtile, "0") == 0,
+                .tc_vblock = ops_lever(image, "gdn_tc_vblock", false),
+                .fused = gdn_fused_of(vtile, ops_lever_text(image, "gdn_pipe", "")),
+            },
+    };
+    memcpy(out_ops->kernels, kernels, sizeof kernels);
+    return KPK_OK;
+}
+
+/* ---- Profiling ---------------------------------------------------------------------------------
+ */
+
+typedef int (*stream_synchronize_fn)(struct CUstream_st *stream);
+
+struct profile {
+    bool on;
+    stream_synchronize_fn synchronize;
+    struct timespec start;
+};
+
+static kpk_status profile_sync(const struct gdn *ops, struct profile *p, struct CUstream_st *stream)
+{
+    struct ops_log log = log_of(ops);
+    int result = p->synchronize(stream);
+
+    if (result != 0)
+        return ops_fail(&log, KPK_ERR_DRIVER,
+                        "gdn_prefill_fla: cuStreamSynchronize returned CUDA error %d", result);
+    return KPK_OK;
+}
+
+static kpk_status profile_begin(const struct gdn *ops, bool on, struct CUstream_st *stream,
+                                struct profile *p)
+{
+    struct ops_log log = log_of(ops);
+    void *symbol = NULL;
+
+    *p = (struct profile){.on = on};
+    if (!on)
+        return KPK_OK;
+    symbol = kpk_driver_symbol(ops->image, "cuStreamSynchronize");
+    if (symbol == NULL)
+        return ops_fail(&log, KPK_ERR_NO_DRIVER,
+                        "gdn_prefill_fla: the driver has no cuStreamSynchronize");
+    memcpy(&p->synchronize, &symbol, sizeof symbol);
+    kpk_status status = profile_sync(ops, p, stream);
+    clock_gettime(CLOCK_MONOTONIC, &p->start);
+    return status;
+}
+
+static kpk_status profile_stage(const struct gdn *ops, struct profile *p, const char *label,
+                                uint32_t tokens, struct CUstream_st *stream)
+{
+    struct ops_log log = log_of(ops);
+    struct timespec now;
+
+    if (!p->on)
+        return KPK_OK;
+    kpk_status status = profile_sync(ops, p, stream);
+    if (status != KPK_OK)
+        return status;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t elapsed =
+        (now.tv_sec - p->start.tv_sec) * INT64_C(1000000) + (now.tv_nsec - p->start.tv_nsec) / 1000;
+    ops_say(&log, KPK_INFO, "  SSM prefill [%s] N=%" PRIu32 ": %" PRId64 "µs", label, tokens,
+            elapsed);
+    p->start = now;
+    return KPK_OK;
+}
+
+/* ---- Launches ----------------------------------------------------------------------------------
+ */
+
+static kpk_status launch(const struct gdn *ops, const struct gdn_stage *stage,
+                         struct CUstream_st *stream, void **arguments)
+{
+    struct ops_log log = log_of(ops);
+    kpk_status status = kpk_launch(ops->image, ops->kernels[stage->kernel], stage->grid,
+                                   stage->smem, stream, arguments);
+
+    if (status != KPK_OK)
+        return ops_fail(&log, status, "gdn_prefill_fla: launching '%s' failed: %s", stage->entry,
+                        kpk_status_text(status));
+    return KPK_OK;
+}
+
+/* cuTensorMapEncodeTiled and the values of its enumerations, as cuda.h has them. */
+enum {
+    TENSOR_MAP_BFLOAT16 = 9,
+    TENSOR_MAP_NONE = 0
+};
+typedef int (*encode_tiled_fn)(void *map, int type, uint32_t rank, void *address,
+                               const uint64_t *dims, const uint64_t *strides, const uint32_t *box,
+                               const uint32_t *element_strides, int interleave, int swizzle,
+                               int promotion, int fill);
+
+struct tensor_map {
+    _Alignas(64) unsigned char bytes[128];
+};
+
+/* A 2-D bf16 map: `rows` rows of `columns`, `pitch` elements apart, boxes of CHUNK rows by 128. */
+static kpk_status encode(const struct gdn *ops, struct tensor_map *out_map, const char *name,
+                         uint64_t address, uint64_t rows, uint64_t columns, uint64_t pitch)
+{
+    struct ops_log log = log_of(ops);
+    const uint64_t dims[2] = {columns, rows}, strides[1] = {pitch * 2};
+    const uint32_t box[2] = {GDN_K_DIM, GDN_CHUNK}, steps[2] = {1, 1};
+    encode_tiled_fn encode_tiled;
+    void *symbol = kpk_driver_symbol(ops->image, "cuTensorMapEncodeTiled");
+
+    if (symbol == NULL)
+        return ops_fail(&log, KPK_ERR_NO_DRIVER,
+                        "gdn_prefill_fla: the driver has no cuTensorMapEncodeTiled");
+    memcpy(&encode_tiled, &symbol, sizeof symbol);
+    int result = encode_tiled(out_map, TENSOR_MAP_BFLOAT16, 2, (void *)(uintptr_t)address, dims,
+                              strides, box, steps, TENSOR_MAP_NONE, TENSOR_MAP_NONE,
+                              TENSOR_MAP_NONE, TENSOR_MAP_NONE);
+    if (result != 0)
+        return ops_fail(&log, KPK_ERR_DRIVER,
+                        "gdn_prefill_fla: the tensor map of %s (%" PRIu64 " x %" PRIu64
+                        ", pitch %" PRIu64 ") was refused with CUDA error %d",
+                        name, rows, columns, pitch, result);
+    return KPK_OK;
+}
+
+static kpk_status launch_tma(const struct gdn *ops, struct gdn_args *a, uint32_t is_table,
+                             uint32_t is_varlen, const struct gdn_stage *stage,
+                             struct CUstream_st *stream)
+{
+    const uint64_t rows = (uint64_t)a->batch * a->num_chunks * a->nv * GDN_CHUNK;
+    struct tensor_map w, u, k;
+
+    kpk_status status = encode(ops, &w, "W", a->w, rows, GDN_K_DIM, GDN_K_DIM);
+    if (status == KPK_OK)
+        status = encode(ops, &u, "U", a->u, rows, GDN_V_DIM, GDN_V_DIM);
+    /* Only the heads' columns: the packed row goes on past an interior key pointer. */
+    if (status == KPK_OK)
+        status = encode(ops, &k, "K", a->key, (uint64_t)a->batch * a->seq_len,
+                        (uint64_t)a->nk * GDN_K_DIM, a->qk_stride);
+    if (status != KPK_OK)
+        return status;
+    void *arguments[] = {&a->h_state,   &w,        &u,        &k,          &a->gc,
+                         &a->s,         &a->uc,    &a->batch, &a->seq_len, &a->num_chunks,
+                         &a->nk,        &a->nv,    &a->v_dim, &is_table,   &a->cu_seqlens,
+                         &a->cu_chunks, &is_varlen};
+    return launch(ops, stage, stream, arguments);
+}
+
+static kpk_status launch_stages(const struct gdn *ops, const struct gdn_args *args,
+                                const struct gdn_route *route, struct CUstream_st *stream)
+{
+    struct gdn_args a = *args;
+    uint32_t is_table = a.h_state_is_table, is_varlen = a.is_varlen;
+    struct profile profile;
+
+    kpk_status status = profile_begin(ops, a.profile, stream, &profile);
+    if (status != KPK_OK)
+        return status;
+
+    void *wu[] = {&a.key,      &a.value,     &a.gate,       &a.beta,      &a.w,
+                  &a.u,        &a.gc,        &a.batch,      &a.seq_len,   &a.num_chunks,
+                  &a.nk,       &a.nv,        &a.k_dim,      &a.v_dim,     &a.qk_stride,
+                  &a.v_stride, &a.gb_stride, &a.cu_seqlens, &a.cu_chunks, &is_varlen};
+    status = launch(ops, &route->wu, stream, wu);
+    if (status == KPK_OK)
+        status = profile_stage(ops, &profile, "gdn_fla_recompute_wu", a.seq_len, stream);
+    if (status != KPK_OK)
+        return status;
+
+    void *spine[] = {&a.h_state,    &a.w,         &a.u,      &a.key,       &a.gate,       &a.gc,
+                     &a.s,          &a.uc,        &a.batch,  &a.seq_len,   &a.num_chunks, &a.nk,
+                     &a.nv,         &a.k_dim,     &a.v_dim,  &a.qk_stride, &a.gb_stride,  &is_table,
+                     &a.cu_seqlens, &a.cu_chunks, &is_varlen};
+    if (route->spine.kernel == GDN_TMA)
+        status = launch_tma(ops, &a, is_table, is_varlen, &route->spine, stream);
+    else
+        status = launch(ops, &route->spine, stream, spine);
+    if (status == KPK_OK)
+        status = profile_stage(ops, &profile, "gdn_fla_chunk_delta_h", a.seq_len, stream);
+    if (status != KPK_OK)
+        return status;
+
+    void *fwd_o[] = {&a.query,     &a.key,        &a.gate,      &a.gc,      &a.s,
+                     &a.uc,        &a.output,     &a.batch,     &a.seq_len, &a.num_chunks,
+                     &a.nk,        &a.nv,         &a.k_dim,     &a.v_dim,   &a.qk_stride,
+                     &a.gb_stride, &a.cu_seqlens, &a.cu_chunks, &is_varlen};
+    status = launch(ops, &route->fwd_o, stream, fwd_o);
+    if (status == KPK_OK)
+        status = profile_stage(ops, &profile, "gdn_fla_chunk_fwd_o", a.seq_len, stream);
+    return status;
+}
+
+/* The lines of a route: a warning for each kernel that a lever asked for and that does not run, and
+ * the spine that does. */
+static void say_route(const struct gdn *ops, const struct gdn_route *route)
+{
+    struct ops_log log = log_of(ops);
+
+    if (ops->levers.tc && !ops->levers.no_remnants) {
+        if (route->wu_hopper != NULL)
+            ops_say(&log, KPK_WARNING, "METRALE_GDN_PREFILL_TC set but %s is NOT running: %s",
+                    gdn_entry_of(GDN_WU_HOPPER)->name, route->wu_hopper);
+        if (route->fwd_o_hopper != NULL)
+            ops_say(&log, KPK_WARNING, "METRALE_GDN_PREFILL_TC set but %s is NOT running: %s",
+                    gdn_entry_of(GDN_FWD_O_HOPPER)->name, route->fwd_o_hopper);
+    }
+    if (ops->levers.tc && route->tcfuse_x2 != NULL)
+        ops_say(&log, KPK_WARNING,
+                "METRALE_GDN_PREFILL_TC set but tensor-core spine is NOT running: %s",
+                route->tcfuse_x2);
+    if (ops->levers.tma && route->tma != NULL)
+        ops_say(&log, KPK_WARNING, "METRALE_GDN_TMA=1 but the TMA spine is NOT running: %s",
+                route->tma);
+    ops_say(&log, KPK_INFO, "GDN state spine: %s", route->spine.entry);
+}
+
+kpk_status gdn_prefill_fla(const struct gdn *ops, const struct gdn_args *args,
+                           struct CUstream_st *stream, struct gdn_route *out_route)
+{
+    struct gdn_route local, *route = out_route != NULL ? out_route : &local;
+    char text[256];
+
+    *route = (struct gdn_route){
+        .wu = {.module = "", .entry = ""},
+        .spine = {.module = "", .entry = ""},
+        .fwd_o = {.module = "", .entry = ""},
+    };
+    if (ops == NULL || args == NULL)
+        return KPK_ERR_ARGUMENT;
+    struct ops_log log = log_of(ops);
+    kpk_status status = gdn_check(args, text, sizeof text);
+    if (status != KPK_OK)
+        return ops_fail(&log, status, "%s", text);
+    if (gdn_is_empty(args))
+        return KPK_OK;
+    status = gdn_choose(ops, args, route, text, sizeof text);
+    if (status != KPK_OK)
+        return ops_fail(&log, status, "%s", text);
+    say_route(ops, route);
+    return launch_stages(ops, args, route, stream);
+}

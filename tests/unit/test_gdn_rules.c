@@ -1,0 +1,543 @@
+/* The GDN launcher's rules: every refusal in its order and words, the route, the checks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ops/gdn.h"
+
+static const char tile[] =
+    "head/chunk differs from the compile-time tile (K_DIM=V_DIM=128, CHUNK=64)";
+static const char absent[] = "kernel absent from this image";
+
+static void expect(const char *got, const char *want)
+{
+    if (want == NULL)
+        assert_null(got);
+    else {
+        assert_non_null(got);
+        assert_string_equal(got, want);
+    }
+}
+
+static void tc_spine_refusals(void **state)
+{
+    static const char stride[] =
+        "qk_stride is not a multiple of 8 (the K staging uses 16-byte vector loads)";
+    static const struct {
+        bool requested, present;
+        uint32_t k, v, chunk, qk;
+        const char *want;
+    } rows[] = {
+        {true, true, 128, 128, 64, 8192, NULL},   {false, false, 64, 64, 32, 8191, "not requested"},
+        {true, false, 64, 64, 32, 8191, absent},  {true, true, 64, 128, 64, 8191, tile},
+        {true, true, 128, 64, 64, 8191, tile},    {true, true, 128, 128, 32, 8191, tile},
+        {true, true, 128, 128, 64, 8191, stride}, {true, true, 128, 128, 64, 8196, stride},
+        {true, true, 128, 128, 64, 8, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        expect(gdn_tc_spine_reject(rows[i].requested, rows[i].present, rows[i].k, rows[i].v,
+                                   rows[i].chunk, rows[i].qk),
+               rows[i].want);
+}
+
+static void tma_refusals(void **state)
+{
+    static const char differs[] =
+        "head/chunk differs from the compile-time tile the descriptors encode";
+    static const char stride[] =
+        "qk_stride is not a multiple of 8 (bf16 row pitch must be 16-byte aligned)";
+    static const struct {
+        bool requested, tc, present, varlen;
+        uint32_t k, v, chunk, qk;
+        const char *want;
+    } rows[] = {
+        {true, false, true, false, 128, 128, 64, 8192, NULL},
+        {false, true, false, true, 64, 64, 32, 1, "not requested"},
+        {true, true, false, true, 64, 64, 32, 1,
+         "METRALE_GDN_PREFILL_TC is active and takes precedence"},
+        {true, false, false, true, 64, 64, 32, 1, absent},
+        {true, false, true, true, 64, 64, 32, 1,
+         "varlen: choff comes from cu_chunks, so the descriptor's flat row count is unknown "
+         "host-side"},
+        {true, false, true, false, 64, 128, 64, 1, differs},
+        {true, false, true, false, 128, 64, 64, 1, differs},
+        {true, false, true, false, 128, 128, 128, 1, differs},
+        {true, false, true, false, 128, 128, 64, 8188, stride},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        expect(gdn_tma_reject(rows[i].requested, rows[i].tc, rows[i].present, rows[i].varlen,
+                              rows[i].k, rows[i].v, rows[i].chunk, rows[i].qk),
+               rows[i].want);
+}
+
+static void twin_and_scalar_refusals(void **state)
+{
+    (void)state;
+    expect(gdn_twin_reject(true, false, true, 128, 128, 64), NULL);
+    expect(gdn_twin_reject(false, true, false, 64, 128, 64), "not requested");
+    expect(gdn_twin_reject(true, true, false, 64, 128, 64),
+           "METRALE_NO_GDN_PREFILL_TC_REMNANTS=1 pins the parent");
+    expect(gdn_twin_reject(true, false, false, 64, 128, 64), absent);
+    expect(gdn_twin_reject(true, false, true, 64, 128, 64), tile);
+    expect(gdn_twin_reject(true, false, true, 128, 64, 64), tile);
+    expect(gdn_twin_reject(true, false, true, 128, 128, 65), tile);
+
+    expect(gdn_mma8_reject(false, true, false, 128, 128), NULL);
+    expect(gdn_mma8_reject(true, false, true, 64, 128), "the Hopper twin runs");
+    expect(gdn_mma8_reject(false, false, true, 64, 128),
+           "head differs from the compile-time tile (K_DIM=V_DIM=128)");
+    expect(gdn_mma8_reject(false, false, true, 128, 128), absent);
+    expect(gdn_mma8_reject(false, true, true, 128, 128), "METRALE_NO_GDN_FWD_O_MMA8 is set");
+
+    expect(gdn_fused_reject(false, true), NULL);
+    expect(gdn_fused_reject(true, false), absent);
+    expect(gdn_fused_reject(true, true), "METRALE_GDN_VTILE=0");
+
+    expect(gdn_tc_vblock_reject(true, true, 32767), NULL);
+    expect(gdn_tc_vblock_reject(false, false, 32768), absent);
+    expect(gdn_tc_vblock_reject(false, true, 32768), "not requested");
+    expect(gdn_tc_vblock_reject(true, true, 32768),
+           "the batch exceeds the grid (two blocks of rows a sequence)");
+}
+
+static void fused_levers(void **state)
+{
+    static const struct {
+        const char *vtile, *pipe;
+        enum gdn_fused want;
+    } rows[] = {
+        {"", "", GDN_FUSED_PIPE},     {"", "1", GDN_FUSED_PIPE},   {"", "0", GDN_FUSED_VFUSED},
+        {"1", "", GDN_FUSED_VTILE},   {"1", "1", GDN_FUSED_PIPE},  {"1", "0", GDN_FUSED_VTILE},
+        {"0", "", GDN_FUSED_PIPE},    {"yes", "", GDN_FUSED_PIPE}, {"", "no", GDN_FUSED_PIPE},
+        {"0", "0", GDN_FUSED_VFUSED},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_int_equal(gdn_fused_of(rows[i].vtile, rows[i].pipe), rows[i].want);
+}
+
+static void vector_refusals(void **state)
+{
+    (void)state;
+    expect(gdn_vector_reject(4096, 4096, 4096, 8192, 8192), NULL);
+    expect(gdn_vector_reject(0, 4096, 0, 8192, 1), NULL);
+    expect(gdn_vector_reject(4098, 4098, 4098, 8191, 8191),
+           "qk_stride is not a multiple of 8 (16-byte loads)");
+    expect(gdn_vector_reject(4098, 4098, 4098, 8192, 8191), "key is not 16-byte aligned");
+    expect(gdn_vector_reject(4104, 4096, 4098, 8192, 8191), "query is not 16-byte aligned");
+    expect(gdn_vector_reject(4096, 4096, 4098, 8192, 8192),
+           "value or v_stride is not 4-byte aligned");
+    expect(gdn_vector_reject(4096, 4096, 4096, 8192, 8191),
+           "value or v_stride is not 4-byte aligned");
+}
+
+/* ---- The route ---- */
+
+static struct gdn_args good_args(void)
+{
+    return (struct gdn_args){
+        .h_state = 0x1000,
+        .query = 0x10000,
+        .key = 0x11000,
+        .value = 0x12000,
+        .gate = 0x20000,
+        .beta = 0x20080,
+        .output = 0x30000,
+        .w = 0x40000,
+        .u = 0x50000,
+        .s = 0x60000,
+        .uc = 0x70000,
+        .gc = 0x80000,
+        .batch = 2,
+        .seq_len = 130,
+        .num_chunks = 3,
+        .nk = 16,
+        .nv = 32,
+        .k_dim = 128,
+        .v_dim = 128,
+        .qk_stride = 8192,
+        .v_stride = 8192,
+        .gb_stride = 64,
+    };
+}
+
+static struct gdn all_kernels(bool tc)
+{
+    struct gdn ops = {.levers = {.tc = tc}};
+
+    for (int i = 0; i < GDN_KERNEL_COUNT; i++)
+        ops.kernels[i].id = (uint64_t)i + 1;
+    return ops;
+}
+
+static struct gdn_route chosen(const struct gdn *ops, const struct gdn_args *args)
+{
+    struct gdn_route route;
+    char text[256];
+
+    assert_int_equal(gdn_choose(ops, args, &route, text, sizeof text), KPK_OK);
+    return route;
+}
+
+static void expect_route(const struct gdn *ops, const struct gdn_args *args, enum gdn_kernel wu,
+                         enum gdn_kernel spine, enum gdn_kernel fwd_o)
+{
+    struct gdn_route route = chosen(ops, args);
+
+    assert_int_equal(route.wu.kernel, wu);
+    assert_int_equal(route.spine.kernel, spine);
+    assert_int_equal(route.fwd_o.kernel, fwd_o);
+}
+
+static void default_routes(void **state)
+{
+    struct gdn hopper = all_kernels(true), gb10 = all_kernels(false);
+    struct gdn_args args = good_args();
+
+    (void)state;
+    expect_route(&hopper, &args, GDN_WU_HOPPER, GDN_TCFUSE_X2, GDN_FWD_O_HOPPER);
+    gb10.kernels[GDN_WU_HOPPER].id = gb10.kernels[GDN_FWD_O_HOPPER].id = 0;
+    gb10.kernels[GDN_TCFUSE_X2].id = 0;
+    expect_route(&gb10, &args, GDN_WU, GDN_PIPE, GDN_FWD_O_MMA8);
+    args.is_varlen = true;
+    args.cu_seqlens = 0x90000;
+    expect_route(&hopper, &args, GDN_WU_HOPPER, GDN_TCFUSE_X2, GDN_FWD_O_HOPPER);
+    expect_route(&gb10, &args, GDN_WU, GDN_PIPE, GDN_FWD_O_MMA8);
+}
+
+static void lever_routes(void **state)
+{
+    struct gdn_args args = good_args();
+    struct gdn ops = all_kernels(true);
+
+    (void)state;
+    ops.levers.no_remnants = true;
+    expect_route(&ops, &args, GDN_WU, GDN_TCFUSE_X2, GDN_FWD_O_MMA8);
+    ops.levers.no_mma8 = true;
+    expect_route(&ops, &args, GDN_WU, GDN_TCFUSE_X2, GDN_FWD_O);
+    ops.levers.tma = true;
+    expect_route(&ops, &args, GDN_WU, GDN_TCFUSE_X2, GDN_FWD_O);
+    assert_string_equal(chosen(&ops, &args).tma,
+                        "METRALE_GDN_PREFILL_TC is active and takes precedence");
+
+    ops = all_kernels(false);
+    ops.levers.tma = true;
+    expect_route(&ops, &args, GDN_WU, GDN_TMA, GDN_FWD_O_MMA8);
+    args.is_varlen = true;
+    expect_route(&ops, &args, GDN_WU, GDN_PIPE, GDN_FWD_O_MMA8);
+    args.is_varlen = false;
+    ops.levers.tma = false;
+    ops.levers.fused = GDN_FUSED_VFUSED;
+    expect_route(&ops, &args, GDN_WU, GDN_VFUSED, GDN_FWD_O_MMA8);
+    ops.levers.fused = GDN_FUSED_VTILE;
+    expect_route(&ops, &args, GDN_WU, GDN_VTILE, GDN_FWD_O_MMA8);
+    assert_int_equal(chosen(&ops, &args).spine.block, 512);
+    ops.levers.vtile_off = true;
+    expect_route(&ops, &args, GDN_WU, GDN_KSPLIT, GDN_FWD_O_MMA8);
+    ops.levers.tc_vblock = true;
+    expect_route(&ops, &args, GDN_WU, GDN_TC_VBLOCK, GDN_FWD_O_MMA8);
+    assert_int_equal(chosen(&ops, &args).spine.grid.y, 4);
+    assert_int_equal(chosen(&ops, &args).spine.smem, 82952);
+}
+
+/* Kernels vanish one by one, the preferred first: the next one answers, and at last an error that
+ * names what is missing. */
+static void fallbacks(void **state)
+{
+    static const enum gdn_kernel spines[] = {GDN_TCFUSE_X2, GDN_TMA, GDN_PIPE, GDN_TC_VBLOCK,
+                                             GDN_KSPLIT};
+    struct gdn_args args = good_args();
+    struct gdn ops = all_kernels(true);
+    struct gdn_route route;
+    char text[256];
+
+    (void)state;
+    ops.levers.tma = ops.levers.tc_vblock = true;
+    for (size_t i = 0; i < sizeof spines / sizeof *spines; i++) {
+        expect_route(&ops, &args, GDN_WU_HOPPER, spines[i], GDN_FWD_O_HOPPER);
+        ops.kernels[spines[i]].id = 0;
+    }
+    assert_int_equal(gdn_choose(&ops, &args, &route, text, sizeof text), KPK_ERR_ABSENT);
+    assert_string_equal(text, "gdn_prefill_fla: the image does not ship "
+                              "'gated_delta_rule_fla:gated_delta_rule_chunk_delta_h_ksplit', "
+                              "the only kernel left for its stage");
+    ops = all_kernels(true);
+    ops.kernels[GDN_WU_HOPPER].id = ops.kernels[GDN_FWD_O_HOPPER].id = 0;
+    expect_route(&ops, &args, GDN_WU, GDN_TCFUSE_X2, GDN_FWD_O_MMA8);
+    ops.kernels[GDN_FWD_O_MMA8].id = 0;
+    expect_route(&ops, &args, GDN_WU, GDN_TCFUSE_X2, GDN_FWD_O);
+    ops.kernels[GDN_FWD_O].id = 0;
+    assert_int_equal(gdn_choose(&ops, &args, &route, text, sizeof text), KPK_ERR_ABSENT);
+    ops.kernels[GDN_FWD_O].id = 1;
+    ops.kernels[GDN_WU].id = 0;
+    assert_int_equal(gdn_choose(&ops, &args, &route, text, sizeof text), KPK_ERR_ABSENT);
+}
+
+static void unaligned_rows_take_the_scalar_kernels(void **state)
+{
+    struct gdn ops = all_kernels(true);
+    struct gdn_args args = good_args();
+
+    (void)state;
+    args.key += 2;
+    expect_route(&ops, &args, GDN_WU, GDN_VFUSED, GDN_FWD_O);
+    assert_string_equal(chosen(&ops, &args).fused, "key is not 16-byte aligned");
+    args = good_args();
+    args.qk_stride += 4;
+    expect_route(&ops, &args, GDN_WU, GDN_VFUSED, GDN_FWD_O);
+    assert_string_equal(chosen(&ops, &args).tcfuse_x2, "qk_stride is not a multiple of 8 (the K "
+                                                       "staging uses 16-byte vector loads)");
+    args = good_args();
+    args.query += 8;
+    expect_route(&ops, &args, GDN_WU_HOPPER, GDN_TCFUSE_X2, GDN_FWD_O);
+    args = good_args();
+    args.value += 2;
+    expect_route(&ops, &args, GDN_WU, GDN_TCFUSE_X2, GDN_FWD_O_HOPPER);
+    args = good_args();
+    args.v_stride += 1;
+    expect_route(&ops, &args, GDN_WU, GDN_TCFUSE_X2, GDN_FWD_O_HOPPER);
+    ops.kernels[GDN_VFUSED].id = 0;
+    args.key += 2;
+
+    struct gdn_route route;
+    char text[256];
+    assert_int_equal(gdn_choose(&ops, &args, &route, text, sizeof text), KPK_ERR_ABSENT);
+}
+
+static void tma_row_limit(void **state)
+{
+    struct gdn ops = all_kernels(false);
+    struct gdn_args args = good_args();
+
+    (void)state;
+    ops.levers.tma = true;
+    args.batch = 1;
+    args.num_chunks = 0x7FFFFFFF / 64 / 32;
+    expect_route(&ops, &args, GDN_WU, GDN_TMA, GDN_FWD_O_MMA8);
+    args.num_chunks++;
+    expect_route(&ops, &args, GDN_WU, GDN_PIPE, GDN_FWD_O_MMA8);
+}
+
+static void route_lines(void **state)
+{
+    struct gdn ops = all_kernels(true);
+    struct gdn_args args = good_args();
+    struct gdn_route route = chosen(&ops, &args), none = {.wu = {.entry = ""}};
+    char line[1024], cut[40];
+
+    (void)state;
+    gdn_route_line(&route, line, sizeof line);
+    assert_string_equal(line, "gdn_prefill_fla: gated_delta_rule_recompute_wu_hopper -> "
+                              "gated_delta_rule_chunk_delta_h_tcfuse_x2 -> "
+                              "gated_delta_rule_chunk_fwd_o_hopper");
+    ops = all_kernels(false);
+    route = chosen(&ops, &args);
+    int length = gdn_route_line(&route, line, sizeof line);
+    assert_string_equal(line, "gdn_prefill_fla: gated_delta_rule_recompute_wu -> "
+                              "gated_delta_rule_chunk_delta_h_pipe -> "
+                              "gated_delta_rule_chunk_fwd_o_mma8; not "
+                              "gated_delta_rule_recompute_wu_hopper: not requested, not "
+                              "_tcfuse_x2: not requested, not _tma: not requested, not "
+                              "gated_delta_rule_chunk_fwd_o_hopper: not requested");
+    assert_int_equal(length, strlen(line));
+    assert_int_equal(gdn_route_line(&route, cut, sizeof cut), length);
+    assert_int_equal(strlen(cut), sizeof cut - 1);
+    assert_memory_equal(cut, line, sizeof cut - 1);
+    gdn_route_line(&none, line, sizeof line);
+    assert_string_equal(line, "gdn_prefill_fla: nothing to launch");
+}
+
+/* ---- Checks ---- */
+
+static void checks_as(const struct gdn_args *args, const char *want)
+{
+    char text[256];
+    kpk_status status = gdn_check(args, text, sizeof text);
+
+    if (want == NULL) {
+        assert_string_equal(text, "");
+        assert_int_equal(status, KPK_OK);
+        return;
+    }
+    assert_int_equal(status, KPK_ERR_UNSUPPORTED);
+    if (strstr(text, want) == NULL)
+        fail_msg("'%s' lacks '%s'", text, want);
+}
+
+#define CHECK_WITH(change, want)                                                                   \
+    do {                                                                                           \
+        struct gdn_args a = good_args();                                                           \
+        change;                                                                                    \
+        checks_as(&a, want);                                                                       \
+    } while (0)
+
+static void shape_checks(void **state)
+{
+    (void)state;
+    CHECK_WITH((void)0, NULL);
+    CHECK_WITH(a.k_dim = 64, "k_dim=64, v_dim=128 must be 128 and 128");
+    CHECK_WITH(a.v_dim = 256, "k_dim=128, v_dim=256 must be 128 and 128");
+    CHECK_WITH(a.nk = 0, "nv=32 must be a positive multiple of nk=0");
+    CHECK_WITH(a.nv = 0, "nv=0 must be a positive multiple");
+    CHECK_WITH(a.nk = 12, "nv=32 must be a positive multiple of nk=12");
+    CHECK_WITH(a.nv = 65536, "must fit the grid");
+    CHECK_WITH(a.batch = 65536, "must fit the grid");
+    CHECK_WITH((a.num_chunks = 0x80000000u, a.is_varlen = true), "must fit the grid");
+    CHECK_WITH(a.qk_stride = 2047, "strides (qk=2047, v=8192, gb=64) must cover");
+    CHECK_WITH(a.v_stride = 4095, "must cover");
+    CHECK_WITH(a.gb_stride = 31, "must cover");
+    CHECK_WITH(a.num_chunks = 4, "num_chunks=4 must be 3 for seq_len=130");
+    CHECK_WITH(a.num_chunks = 2, "num_chunks=2 must be 3 for seq_len=130");
+    CHECK_WITH(a.seq_len = 128, "num_chunks=3 must be 2 for seq_len=128");
+    CHECK_WITH(a.total_tokens = 260, NULL);
+    CHECK_WITH(a.total_tokens = 259, "exceed the 259 rows given");
+}
+
+static void empty_calls(void **state)
+{
+    (void)state;
+    CHECK_WITH((a = (struct gdn_args){0}), NULL);
+    CHECK_WITH((a.batch = 0, a.query = 0), NULL);
+    CHECK_WITH((a.seq_len = 0, a.num_chunks = 0), NULL);
+    CHECK_WITH((a.num_chunks = 0, a.is_varlen = true), NULL);
+    CHECK_WITH((a.seq_len = 0, a.is_varlen = true, a.cu_seqlens = 4), NULL);
+    struct gdn_args a = good_args();
+    assert_false(gdn_is_empty(&a));
+    a.is_varlen = true;
+    a.seq_len = 0;
+    assert_false(gdn_is_empty(&a));
+}
+
+static void pointer_checks(void **state)
+{
+    static const uint64_t table[2] = {0x1000, 0x2000}, null_entry[2] = {0x1000, 0},
+                          odd_entry[2] = {0x1008, 0x2000};
+
+    (void)state;
+    CHECK_WITH(a.h_state = 0x1008, "h_state=0x1008 must be an address aligned to 16 bytes");
+    CHECK_WITH((a.h_state = 0x1008, a.h_state_is_table = true), NULL);
+    CHECK_WITH((a.h_state = 0x1004, a.h_state_is_table = true), "aligned to 8 bytes");
+    CHECK_WITH(a.query = 0, "query=0x0 must be an address");
+    CHECK_WITH(a.query += 1, "query=0x10001 must be an address aligned to 2 bytes");
+    CHECK_WITH((a.query += 2, a.key += 2, a.value += 2), NULL);
+    CHECK_WITH(a.key += 1, "key=");
+    CHECK_WITH(a.value += 1, "value=");
+    CHECK_WITH(a.gate += 2, "gate=0x20002 must be an address aligned to 4 bytes");
+    CHECK_WITH(a.beta += 2, "beta=");
+    CHECK_WITH(a.output += 2, "output=0x30002 must be an address aligned to 16 bytes");
+    CHECK_WITH(a.w += 8, "w=0x40008");
+    CHECK_WITH(a.u += 8, "u=0x50008");
+    CHECK_WITH(a.s += 8, "s=0x60008");
+    CHECK_WITH(a.uc += 8, "uc=0x70008");
+    CHECK_WITH(a.gc += 8, "gc=0x80008");
+    CHECK_WITH(a.is_varlen = true, "a varlen call needs cu_seqlens");
+    CHECK_WITH(a.cu_seqlens = 4, "cu_seqlens is given but is_varlen is false");
+    CHECK_WITH((a.h_state_is_table = true, a.h_state_host = table), NULL);
+    CHECK_WITH((a.h_state_is_table = true, a.h_state_host = null_entry), "h_state[1]=0x0");
+    CHECK_WITH((a.h_state_is_table = true, a.h_state_host = odd_entry), "h_state[0]=0x1008");
+}
+
+static void offset_checks(void **state)
+{
+    static const int32_t good[3] = {0, 130, 260}, negative[3] = {-1, 130, 260},
+                         falling[3] = {0, 130, 129}, empty_middle[3] = {0, 0, 130},
+                         shorter[3] = {0, 64, 128};
+
+    (void)state;
+#define VARLEN(offsets) (a.is_varlen = true, a.cu_seqlens = 0x90000, a.cu_seqlens_host = (offsets))
+    CHECK_WITH(VARLEN(good), NULL);
+    CHECK_WITH(VARLEN(empty_middle), NULL);
+    CHECK_WITH(VARLEN(negative), "cu_seqlens[0]=-1 must not be negative");
+    CHECK_WITH(VARLEN(falling), "cu_seqlens must not decrease: [2]=129 follows 130");
+    CHECK_WITH(VARLEN(shorter), "num_chunks=3 must be 1, the maximum over the sequences");
+    CHECK_WITH((VARLEN(good), a.total_tokens = 260), NULL);
+    CHECK_WITH((VARLEN(good), a.total_tokens = 259),
+               "cu_seqlens[2]=260 exceeds the 259 rows given");
+}
+
+static void scratch(void **state)
+{
+    static const int32_t cu[3] = {0, 65, 66};
+    struct gdn_args args = good_args();
+    struct gdn_scratch sizes;
+
+    (void)state;
+    gdn_scratch_sizes(&args, &sizes);
+    assert_int_equal(sizes.blocks, 2 * 3 * 32);
+    assert_int_equal(sizes.w + sizes.u + sizes.s + sizes.uc + sizes.gc, sizes.blocks * 82176);
+    assert_int_equal(sizes.gc, sizes.blocks * 256);
+    args.is_varlen = true;
+    gdn_scratch_sizes(&args, &sizes);
+    assert_int_equal(sizes.blocks, 2 * 3 * 32);
+    args.cu_seqlens_host = cu;
+    gdn_scratch_sizes(&args, &sizes);
+    assert_int_equal(sizes.blocks, (2 + 1) * 32);
+    args = good_args();
+    args.batch = 65535;
+    args.num_chunks = 1 << 20;
+    gdn_scratch_sizes(&args, &sizes);
+    assert_int_equal(sizes.s, 65535ull * (1 << 20) * 32 * 32768);
+
+    CHECK_WITH((a.w_bytes = 192 * 16384, a.u_bytes = 192 * 16384, a.s_bytes = 192 * 32768,
+                a.uc_bytes = 192 * 16384, a.gc_bytes = 192 * 256),
+               NULL);
+    CHECK_WITH(a.w_bytes = 192 * 16384 - 1, "scratch w has 3145727 bytes and needs 3145728");
+    CHECK_WITH(a.u_bytes = 1, "scratch u has 1 bytes");
+    CHECK_WITH(a.s_bytes = 1, "scratch s has 1 bytes");
+    CHECK_WITH(a.uc_bytes = 1, "scratch uc has 1 bytes");
+    CHECK_WITH(a.gc_bytes = 1, "scratch gc has 1 bytes");
+}
+
+static void shared_memory(void **state)
+{
+    static const struct {
+        enum gdn_kernel kernel;
+        uint32_t smem, block;
+    } rows[] = {
+        {GDN_WU, 33024, 256},     {GDN_WU_HOPPER, 79104, 512},  {GDN_KSPLIT, 99336, 256},
+        {GDN_VFUSED, 49412, 256}, {GDN_PIPE, 99336, 256},       {GDN_TMA, 99336, 256},
+        {GDN_VTILE, 49412, 512},  {GDN_TC_VBLOCK, 82952, 256},  {GDN_TCFUSE_X2, 88324, 256},
+        {GDN_FWD_O, 98816, 512},  {GDN_FWD_O_MMA8, 98816, 512}, {GDN_FWD_O_HOPPER, 97536, 512},
+    };
+
+    (void)state;
+    assert_int_equal(sizeof rows / sizeof *rows, GDN_KERNEL_COUNT);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(gdn_entry_of(rows[i].kernel)->smem, rows[i].smem);
+        assert_int_equal(gdn_entry_of(rows[i].kernel)->block, rows[i].block);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tc_spine_refusals),
+        cmocka_unit_test(tma_refusals),
+        cmocka_unit_test(twin_and_scalar_refusals),
+        cmocka_unit_test(fused_levers),
+        cmocka_unit_test(vector_refusals),
+        cmocka_unit_test(default_routes),
+        cmocka_unit_test(lever_routes),
+        cmocka_unit_test(fallbacks),
+        cmocka_unit_test(unaligned_rows_take_the_scalar_kernels),
+        cmocka_unit_test(tma_row_limit),
+        cmocka_unit_test(route_lines),
+        cmocka_unit_test(shape_checks),
+        cmocka_unit_test(empty_calls),
+        cmocka_unit_test(pointer_checks),
+        cmocka_unit_test(offset_checks),
+        cmocka_unit_test(scratch),
+        cmocka_unit_test(shared_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
