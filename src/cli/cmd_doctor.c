@@ -80,6 +80,16 @@ static bool say_cuda(struct cli *cli, const struct cuda *cuda)
     return ok;
 }
 
+/* NVIDIA's wheels need no rights and no toolkit; a build finds them in out/cuda. */
+static void say_missing(void)
+{
+    say("missing",
+        "NVRTC and CUDA's headers; this line puts them where a build from here finds them:");
+    puts("  python3 -m pip install --target out/cuda nvidia-cuda-nvrtc==13.0.* "
+         "nvidia-nvjitlink==13.0.* \\\n"
+         "      nvidia-cuda-runtime==13.0.* nvidia-cuda-crt==13.0.* nvidia-cuda-cccl==13.0.*");
+}
+
 enum cli_exit cmd_doctor(struct cli *cli, const struct cli_args *args)
 {
     struct cuda cuda;
@@ -92,9 +102,8 @@ enum cli_exit cmd_doctor(struct cli *cli, const struct cli_args *args)
     for (size_t i = 0; i < cuda.tried_count; i++)
         say(i ? "" : "looked in", report_name(&cli->arena, cuda.tried[i]));
     bool ok = found && say_cuda(cli, &cuda);
-    if (ok)
-        printf("\na build would work here\n");
-    else
-        printf("\na build would not work here\n");
+    if (!found && !args->values[DOCTOR_CUDA])
+        say_missing();
+    printf("\na build would %swork here\n", ok ? "" : "not ");
     return ok ? CLI_DONE : CLI_FAILED;
 }

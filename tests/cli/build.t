@@ -52,7 +52,7 @@ def _():
 @test("an entry that was not compiled: its place and the nearest name")
 def _():
     with Folder() as folder:
-        tiny(folder, module("m", '"plian"'), module("n", '"elsewhere"'), module("o", '"templated"'),
+        tiny(folder, module("m", '"plan"'), module("n", '"elsewhere"'), module("o", '"templated"'),
              module("p", '"static_smem", "stacc"'))
         golden("build-missing.txt", build(folder, "tiny.lua", "-j1"), VARIES)
         check(not os.path.exists(f"{folder}/out/tiny.kpk"))
@@ -129,7 +129,7 @@ def _():
         tiny(folder)
         result = build(folder, "tiny.lua", "-q")
         same((result.status, result.out, result.err), (0, "", ""))
-        tiny(folder, module("m", '"plian"'))
+        tiny(folder, module("m", '"plan"'))
         result = build(folder, "tiny.lua", "-q")
         same((result.status, result.out), (1, ""))
         check(result.err.startswith("kpack: error: tiny.lua:4:") and "[1/1]" not in result.err, result)
@@ -253,7 +253,7 @@ def _():
         same(sorted(os.listdir(f"{folder}/out")), ["good.kpk", "good.kpk.json"])
         # A failed check, too, costs only its own target; an older image stays.
         old = write(f"{folder}/out/tiny.kpk", "old")
-        tiny(folder, module("bad", '"plian"'))
+        tiny(folder, module("bad", '"plan"'))
         same(build(folder, "tiny.lua", "good.lua").status, 1)
         result = build(folder, "tiny.lua", "good.lua", "-k")
         same((result.status, read(old)), (1, b"old"))

@@ -253,9 +253,9 @@ def _():
         run = Started(folder, "tiny.lua", "-j2", "-k")
         try:
             run.wait_for_workers(2)
-            for pid in run.processes():
+            for pid in run.workers():
                 os.kill(pid, signal.SIGINT)
-            status, _, err = run.end()
+            status, _, err = run.end(signal.SIGINT)
         finally:
             run.kill()
         same(status, -signal.SIGINT, err)

@@ -1,11 +1,13 @@
 """Projects for the tests of build: descriptions, sources that a fake NVRTC obeys, and processes."""
+import glob
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
 
-from harness import ROOT, Skip, binary, check, environment, kpack, write
+from harness import ROOT, Result, Skip, binary, check, environment, kpack, write
 
 FAKE = os.path.join(ROOT, "out", "fake", "nvrtc")
 CUBIN = os.path.join(ROOT, "tests", "golden", "cubins", "nvrtc130-sm_90a.cubin")
@@ -130,3 +132,17 @@ class Mounted:
 
     def __exit__(self, *_):
         subprocess.run(["umount", self.folder], check=True)
+
+
+def hidden(folder, *args):
+    """Runs kpack where CUDA's usual folders are empty: in a mount name space of its own."""
+    if os.geteuid() != 0 or not shutil.which("unshare"):
+        raise Skip("only root, with unshare, hides the toolkit of this machine")
+    usual = glob.glob("/usr/local/cuda*") + ["/opt/cuda", "/usr/lib/cuda", f"{ROOT}/out/cuda"]
+    places = sorted({os.path.realpath(p) for p in usual if os.path.isdir(p)})
+    script = "".join(f"mount -t tmpfs tmpfs '{p}' || exit 99; " for p in places) + 'exec "$@"'
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", binary(), *args], cwd=folder,
+                          env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    if done.returncode == 99 or b"unshare:" in done.stderr:
+        raise Skip("name spaces are not allowed here")
+    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
