@@ -200,6 +200,7 @@ static void add_job(const struct compile_unit *unit, struct str *out)
         add_option(&arena, &list, &count, "-D", unit->defines[i]);
     for (size_t i = 0; i < unit->include_count; i++)
         add_option(&arena, &list, &count, "-I", unit->includes[i]);
+    /* As nvcc has them. */
     add_option(&arena, &list, &count, "-I", COMPILE_CUDA_ROOT);
     add_option(&arena, &list, &count, "-I", COMPILE_CUDA_ROOT "/cccl");
     add_option(&arena, &list, &count, "-I", COMPILE_HEADERS_ROOT);
@@ -303,6 +304,8 @@ static void read_log(struct run *run, const char *text, struct compile_result *o
             .entry = ptxas.entries[i].name,
             .store_bytes = ptxas.entries[i].spill_store_bytes,
             .load_bytes = ptxas.entries[i].spill_load_bytes,
+            .registers = ptxas.entries[i].registers,
+            .smem_bytes = ptxas.entries[i].smem_bytes,
         };
     out->spills = spills;
     out->spill_count = ptxas.count;

@@ -43,10 +43,12 @@ enum compile_status {
     COMPILE_CRASHED, /* the worker died, ran past the time limit or past the memory limit */
 };
 
-/* Spill figures of one entry, from the ptxas log. */
+/* What the ptxas log says of one entry, named as the cubin's symbol. Spills are of the entry and of
+ * the functions compiled with it that ptxas did not inline; the ELF does not tell them. */
 struct compile_spill {
     const char *entry;
     uint32_t store_bytes, load_bytes;
+    uint32_t registers, smem_bytes; /* the same as the cubin's: for a cross-check */
 };
 
 /* A file whose bytes NVRTC was given. */

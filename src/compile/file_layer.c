@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/embed.h"
@@ -305,6 +306,14 @@ static int find_info(const char *given, struct stat *out)
         memcpy(&next, &address, sizeof next);                                                      \
     }
 
+static bool is_layered(void)
+{
+    pthread_mutex_lock(&lock);
+    bool layered = active != NULL;
+    pthread_mutex_unlock(&lock);
+    return layered;
+}
+
 FILE *fopen(const char *name, const char *mode)
 {
     NEXT(fopen)
@@ -339,13 +348,36 @@ int __lxstat(int version, const char *name, struct stat *out)
     return __xstat(version, name, out);
 }
 
+int access(const char *name, int mode)
+{
+    struct stat info;
+    if (!is_layered())
+        return faccessat(AT_FDCWD, name, mode, 0);
+    if (mode & W_OK) {
+        errno = EACCES;
+        return -1;
+    }
+    return __xstat(1, name, &info);
+}
+
+/* NVRTC reads sources with fopen; this is what its reports of time and the like are written with.
+ */
+int open(const char *name, int flags, ...)
+{
+    va_list args;
+    va_start(args, flags);
+    mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(args, mode_t) : 0;
+    va_end(args);
+    if (!is_layered())
+        return openat(AT_FDCWD, name, flags, mode);
+    errno = EACCES;
+    return -1;
+}
+
 char *getcwd(char *buffer, size_t size)
 {
     NEXT(getcwd)
-    pthread_mutex_lock(&lock);
-    bool layered = active != NULL;
-    pthread_mutex_unlock(&lock);
-    if (!layered)
+    if (!is_layered())
         return next(buffer, size);
     if (!buffer)
         return strdup(COMPILE_CWD);
@@ -354,4 +386,15 @@ char *getcwd(char *buffer, size_t size)
         return NULL;
     }
     return strcpy(buffer, COMPILE_CWD);
+}
+
+/* The clock behind __DATE__ and __TIME__. */
+time_t time(time_t *out)
+{
+    struct timespec now = {0};
+    if (!is_layered())
+        clock_gettime(CLOCK_REALTIME, &now);
+    if (out)
+        *out = now.tv_sec;
+    return now.tv_sec;
 }

@@ -107,6 +107,35 @@ static bool refuse(struct job *job, const char *format, ...)
     return false;
 }
 
+/* Flags that NVRTC would take and that have no place in a description. */
+static const struct {
+    const char *names[5], *reason;
+} misplaced[] = {
+    {{"--gpu-architecture", "-arch"}, "the target's arch says it"},
+    {{"--pch", "-pch", "--create-pch", "-create-pch"}, "a result must not depend on earlier ones"},
+    {{"--use-pch", "-use-pch", "--pch-dir", "-pch-dir"},
+     "a result must not depend on earlier ones"},
+    {{"--time", "-time", "--fdevice-time-trace", "-fdevice-time-trace"}, "it writes a file"},
+    {{"--relocatable-device-code=true", "-rdc=true", "--device-c", "-dc"},
+     "a module is a whole program: nothing links it"},
+};
+
+static bool check_flags(struct job *job)
+{
+    /* The first option is our own --gpu-architecture. */
+    for (size_t i = 1; i < job->option_count; i++)
+        for (size_t j = 0; j < sizeof misplaced / sizeof *misplaced; j++)
+            for (const char *const *name = misplaced[j].names; *name; name++) {
+                size_t length = strlen(*name);
+                const char *option = job->options[i];
+                if (strncmp(option, *name, length) == 0 &&
+                    (!option[length] || option[length] == '='))
+                    return refuse(job, "the flag '%s' has no place in a description: %s", option,
+                                  misplaced[j].reason);
+            }
+    return true;
+}
+
 static bool read_source(struct job *job, struct str *out)
 {
     int error = layer_read(job->source, out);
@@ -168,6 +197,8 @@ static void run_job(const struct nvrtc *nvrtc, struct job *job)
         str_free(&archs);
         return;
     }
+    if (!check_flags(job))
+        return;
     if (chdir(job->root) != 0) {
         refuse(job, "cannot enter the project root '%s': %s", job->root, strerror(errno));
         return;

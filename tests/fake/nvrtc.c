@@ -9,6 +9,7 @@
  *   garbage             writes noise into every pipe that the process has
  *   close               closes every pipe and hangs
  *   open NAME           reads a file as NVRTC would: stat, then fopen
+ *   write NAME          tries to write one         cwd, time       what it sees of these
  *   log TEXT            a line of the program log  result N        the compile's result
  *   cubin NAME          the file's bytes are the cubin
  *   empty               no cubin
@@ -209,8 +210,18 @@ static void add_log(struct program *program, const char *text)
     snprintf(program->log + used, sizeof program->log - used, "%s\n", text);
 }
 
+static void write_file(struct program *program, const char *name)
+{
+    char text[512];
+    FILE *file = fopen(name, "w");
+    int fd = open(name, O_WRONLY | O_CREAT, 0600);
+    snprintf(text, sizeof text, "%s: fopen %d, open %d", name, file != NULL, fd);
+    add_log(program, text);
+}
+
 static int run(struct program *program, const char *word, const char *argument, int result)
 {
+    char buffer[512];
     if (strcmp(word, "crash") == 0)
         crash();
     else if (strcmp(word, "exit") == 0)
@@ -233,6 +244,12 @@ static int run(struct program *program, const char *word, const char *argument, 
         each_pipe(false), hang();
     else if (strcmp(word, "open") == 0)
         open_file(program, argument);
+    else if (strcmp(word, "write") == 0)
+        write_file(program, argument);
+    else if (strcmp(word, "cwd") == 0)
+        add_log(program, getcwd(buffer, sizeof buffer) ? buffer : "none");
+    else if (strcmp(word, "time") == 0)
+        add_log(program, time(NULL) ? "some" : "0");
     else if (strcmp(word, "log") == 0)
         add_log(program, argument);
     else if (strcmp(word, "result") == 0)

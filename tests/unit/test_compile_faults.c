@@ -378,6 +378,88 @@ static void test_options(void **state)
     done(world);
 }
 
+static void test_misplaced_flags(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *flag, *reason;
+    } cases[] = {
+        {"-arch=sm_80", "the target's arch says it"},
+        {"--pch", "a result must not depend on earlier ones"},
+        {"--use-pch=x.pch", "a result must not depend on earlier ones"},
+        {"--time=x.csv", "it writes a file"},
+        {"-fdevice-time-trace=x", "it writes a file"},
+        {"-rdc=true", "a module is a whole program: nothing links it"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct world *world = new_world();
+        struct compile_unit *unit = add_unit(world, "fine");
+        unit->flags = &cases[i].flag;
+        unit->flag_count = 1;
+        assert_false(run(world));
+        expect(world, arena_printf(&arena, "the flag '%s' has no place in a description: %s",
+                                   cases[i].flag, cases[i].reason));
+        done(world);
+    }
+}
+
+/* What a library gets of the file system. */
+static void test_file_layer(void **state)
+{
+    (void)state;
+    struct world *world = new_world();
+    put(work, "sub/bom.h", "\xef\xbb\xbfx", 4);
+    put(work, "sub/file.h", "12345", 5);
+    assert_int_equal(mkfifo(path_join(&arena, work, "sub/fifo.h"), 0600), 0);
+    add_unit(world, "fake open sub/file.h\nfake open ./sub/file.h\nfake open /kpack/sub/file.h\n"
+                    "fake open sub/bom.h\nfake open sub/absent.h\nfake open sub/fifo.h\n"
+                    "fake open sub\nfake open <cuda>/cuda.h\nfake open <cuda>/absent.h\n"
+                    "fake open <kpack>/math.h\nfake open <kpack>/absent.h\n"
+                    "fake open /dev/null\nfake write new.txt\nfake cwd\nfake time\n");
+    assert_true(run(world));
+    const struct compile_result *result = &world->results[0];
+    assert_non_null(strstr(result->log, "sub/file.h: stat 0, mtime 0, 5 bytes\n"
+                                        "./sub/file.h: stat 0, mtime 0, 5 bytes\n"
+                                        "/kpack/sub/file.h: stat 0, mtime 0, 5 bytes\n"
+                                        "sub/bom.h: stat 0, mtime 0, 1 bytes\n"
+                                        "sub/absent.h: stat -1, mtime 0, 0 bytes\n"
+                                        "sub/fifo.h: stat -1, mtime 0, 0 bytes\n"
+                                        "sub: stat 0, mtime 0, 0 bytes\n"
+                                        "<cuda>/cuda.h: stat 0, mtime 0, 5 bytes\n"
+                                        "<cuda>/absent.h: stat -1, mtime 0, 0 bytes\n"
+                                        "<kpack>/math.h: stat 0, mtime 0, "));
+    assert_non_null(strstr(result->log, "<kpack>/absent.h: stat -1, mtime 0, 0 bytes\n"
+                                        "/dev/null: stat -1, mtime 0, 0 bytes\n"
+                                        "new.txt: fopen 0, open -1\n"
+                                        "/kpack\n"
+                                        "0\n"));
+    static const char *const opened[] = {"<cuda>/cuda.h", "<kpack>/math.h", "sub/bom.h",
+                                         "sub/file.h"};
+    assert_int_equal(result->opened_count, 5);
+    assert_string_equal(result->opened[0].name, world->units[0].source);
+    for (size_t i = 0; i < 4; i++)
+        assert_string_equal(result->opened[i + 1].name, opened[i]);
+    /* The digest is of the file's bytes, the mark in front included. */
+    struct digest_state state_of;
+    digest_start(&state_of);
+    digest_add(&state_of, "\xef\xbb\xbfx", 4);
+    struct digest digest = digest_finish(&state_of);
+    assert_memory_equal(result->opened[3].digest.bytes, digest.bytes, DIGEST_SIZE);
+    struct stat info;
+    assert_int_equal(stat(path_join(&arena, work, "sub/bom.h"), &info), 0);
+    assert_true(result->opened[3].ino == info.st_ino && result->opened[3].dev == info.st_dev);
+    assert_int_equal(result->opened[3].size, 4);
+    assert_true(result->opened[3].mtime_ns ==
+                (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec);
+    assert_true(result->opened[2].dev == 0 && result->opened[2].ino == 0);
+    static const char *const missed[] = {"<cuda>/absent.h", "<kpack>/absent.h", "sub/absent.h"};
+    assert_int_equal(result->missed_count, 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_string_equal(result->missed[i], missed[i]);
+    assert_false(file_is_regular(path_join(&arena, work, "new.txt")));
+    done(world);
+}
+
 static void test_no_cache_from_12_9(void **state)
 {
     (void)state;
@@ -556,6 +638,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_many_jobs),
         cmocka_unit_test(test_grown_worker_is_replaced),
         cmocka_unit_test(test_options),
+        cmocka_unit_test(test_misplaced_flags),
+        cmocka_unit_test(test_file_layer),
         cmocka_unit_test(test_no_cache_from_12_9),
         cmocka_unit_test(test_unusable_nvrtc),
         cmocka_unit_test(test_wrong_library),

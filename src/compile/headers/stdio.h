@@ -1,0 +1,2 @@
+// <stdio.h> for kernels: printf, which NVRTC itself declares.
+#pragma once

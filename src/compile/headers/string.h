@@ -1,0 +1,2 @@
+// <string.h> for kernels: memcpy and memset, which NVRTC itself declares.
+#pragma once
