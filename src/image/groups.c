@@ -8,10 +8,59 @@
 
 #include <zstd.h>
 
+#include "image/similar.h"
+
 enum {
     LEVEL = 22,
     MAX_THREADS = 64,
 };
+
+/* What the plan sorts: a cluster of items, or an item of a group. */
+struct part {
+    uint64_t size;
+    size_t index, group;
+};
+
+static int largest_first(const void *a, const void *b)
+{
+    const struct part *x = a, *y = b;
+    if (x->size != y->size)
+        return x->size > y->size ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+static int by_group_smallest_first(const void *a, const void *b)
+{
+    const struct part *x = a, *y = b;
+    if (x->group != y->group)
+        return x->group < y->group ? -1 : 1;
+    if (x->size != y->size)
+        return x->size < y->size ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+/* Clusters that leave room share a group, first fit of the largest. Returns the group of each. */
+static size_t *fill_groups(const uint64_t *sizes, size_t count, size_t cap)
+{
+    struct part *parts = mem_alloc(count, sizeof *parts);
+    for (size_t i = 0; i < count; i++)
+        parts[i] = (struct part){sizes[i], i, 0};
+    if (count)
+        qsort(parts, count, sizeof *parts, largest_first);
+    uint64_t *used = mem_alloc(count, sizeof *used);
+    size_t *group_of = mem_alloc(count, sizeof *group_of), groups = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t g = 0;
+        while (g < groups && used[g] + parts[i].size > cap)
+            g++;
+        groups += g == groups;
+        used[g] += parts[i].size;
+        group_of[parts[i].index] = g;
+    }
+    free(used);
+    free(parts);
+    return group_of;
+}
 
 void groups_plan(const struct group_item *items, size_t count, size_t cap,
                  struct grouping *out_grouping)
@@ -20,16 +69,31 @@ void groups_plan(const struct group_item *items, size_t count, size_t cap,
         .order = mem_alloc(count, sizeof *out_grouping->order),
         .groups = mem_alloc(count, sizeof *out_grouping->groups),
     };
-    struct group *last = NULL;
+    size_t *cluster_of = mem_alloc(count, sizeof *cluster_of);
+    size_t clusters = similar_clusters(items, count, cap, cluster_of);
+    uint64_t *sizes = mem_alloc(clusters, sizeof *sizes);
+    for (size_t i = 0; i < count; i++)
+        sizes[cluster_of[i]] += items[i].size;
+    size_t *group_of = fill_groups(sizes, clusters, cap);
+
+    struct part *parts = mem_alloc(count, sizeof *parts);
+    for (size_t i = 0; i < count; i++)
+        parts[i] = (struct part){items[i].size, i, group_of[cluster_of[i]]};
+    if (count)
+        qsort(parts, count, sizeof *parts, by_group_smallest_first);
     for (size_t i = 0; i < count; i++) {
-        out_grouping->order[i] = i;
-        if (!last || last->raw_size + items[i].size > cap) {
-            last = &out_grouping->groups[out_grouping->count++];
-            last->first = i;
+        struct group *group = &out_grouping->groups[parts[i].group];
+        if (!group->count++) {
+            group->first = i;
+            out_grouping->count++;
         }
-        last->count++;
-        last->raw_size += items[i].size;
+        group->raw_size += parts[i].size;
+        out_grouping->order[i] = parts[i].index;
     }
+    free(parts);
+    free(group_of);
+    free(sizes);
+    free(cluster_of);
 }
 
 struct packing {

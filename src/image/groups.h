@@ -30,7 +30,8 @@ struct grouping {
 };
 
 /* Puts items that resemble each other into groups of at most `cap` raw bytes; an item larger than
- * that is alone. Depends on nothing but the items and their order. */
+ * that is alone. Within a group the smaller items come first: a reader that stops decoding behind
+ * the item it wants then decodes least. Depends on nothing but the items and their order. */
 void groups_plan(const struct group_item *items, size_t count, size_t cap,
                  struct grouping *out_grouping);
 

@@ -373,18 +373,35 @@ static bool check_counts(const struct writer *writer, const struct image_limits 
            check_count("absences", writer->image->absent_count, limits->records, diags);
 }
 
+static bool check_cubins(const struct image *image, uint64_t limit, struct diags *diags)
+{
+    size_t errors = diags->errors;
+    for (size_t m = 0; m < image->module_count; m++)
+        for (size_t i = 0; i < image->modules[m].object_count; i++) {
+            size_t size = image->modules[m].objects[i].size;
+            if (size > limit)
+                diag_error(diags, "module '%s' has a cubin of %zu bytes: the format allows %llu",
+                           image->modules[m].name, size, (unsigned long long)limit);
+        }
+    return diags->errors == errors;
+}
+
 static bool write_all(struct writer *writer, size_t group_cap, const struct image_limits *limits,
                       struct str *out, struct image_stats *out_stats, struct diags *diags)
 {
     if (!order_image(writer->image, &writer->arena, &writer->ordered, diags) ||
-        !check_counts(writer, limits, diags))
+        !check_counts(writer, limits, diags) ||
+        !check_cubins(writer->image, limits->cubin_bytes, diags))
         return false;
+    if (!group_cap)
+        group_cap = IMAGE_GROUP_CAP;
+    if (group_cap > limits->cubin_bytes)
+        group_cap = limits->cubin_bytes;
     fold(writer);
     uint64_t raw_bytes = 0;
     for (size_t i = 0; i < writer->item_count; i++)
         raw_bytes += writer->items[i].size;
-    groups_plan(writer->items, writer->item_count, group_cap ? group_cap : IMAGE_GROUP_CAP,
-                &writer->grouping);
+    groups_plan(writer->items, writer->item_count, group_cap, &writer->grouping);
     add_blobs(writer);
     add_target(writer, raw_bytes);
     add_modules(writer);
@@ -431,6 +448,7 @@ bool image_write(const struct image *image, size_t group_cap, struct str *out,
         .string_bytes = UINT32_MAX,
         .records = UINT32_MAX - 1,
         .entries = 1u << 30,
+        .cubin_bytes = KPK_GROUP_RAW_LIMIT,
     };
     return image_write_limited(image, group_cap, &limits, out, out_stats, diags);
 }

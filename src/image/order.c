@@ -75,6 +75,14 @@ static void check_twice(const char *what, const char *where, const void *const *
                        where ? " in module " : "", where ? where : "");
 }
 
+static bool block_ok(const uint32_t block[3])
+{
+    for (int axis = 0; axis < 3; axis++)
+        if (block[axis] < 1 || block[axis] > 1024)
+            return false;
+    return block[0] * block[1] <= 1024 && block[0] * block[1] * block[2] <= 1024;
+}
+
 static void check_entry(const struct image_module *module, const struct image_entry *entry,
                         struct diags *diags)
 {
@@ -85,9 +93,10 @@ static void check_entry(const struct image_module *module, const struct image_en
         entry->twin_bits > KPK_TWIN_CLOSE || twin != (entry->twin_bits != KPK_TWIN_NONE))
         BUG("an image entry contradicts itself");
     const uint32_t *block = entry->block;
-    if (entry->present & KPK_PRESENT_BLOCK && (!block[0] || !block[1] || !block[2]))
-        diag_error(diags, "entry '%s:%s' has a block of %u x %u x %u threads", module->name,
-                   entry->name, block[0], block[1], block[2]);
+    if (entry->present & KPK_PRESENT_BLOCK && !block_ok(block))
+        diag_error(diags,
+                   "entry '%s:%s' has a block of %u x %u x %u threads: the format allows 1 to 1024",
+                   module->name, entry->name, block[0], block[1], block[2]);
 }
 
 static void check_module(const struct image_module *module, struct diags *diags)

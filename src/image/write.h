@@ -6,8 +6,9 @@
 /* What a file may hold: the width of the format's fields, or less in tests. */
 struct image_limits {
     uint64_t string_bytes;
-    uint64_t records; /* of any one section */
-    uint64_t entries; /* so that the hash table's count fits too */
+    uint64_t records;     /* of any one section */
+    uint64_t entries;     /* so that the hash table's count fits too */
+    uint64_t cubin_bytes; /* of one cubin, and of a group */
 };
 
 /* image_write with limits of the caller's. */

@@ -315,6 +315,60 @@ static void test_group_cap(void **state)
     free(s);
 }
 
+/* Twins share a group with their parent, whatever their names and however they are listed. */
+static void test_twins_share_a_group(void **state)
+{
+    (void)state;
+    enum {
+        FAMILIES = 4,
+        TWINS = 4,
+        SIZE = 16 * 1024,
+    };
+    static uint8_t cubins[FAMILIES * TWINS][SIZE];
+    static char names[FAMILIES * TWINS][8];
+    struct image_object objects[FAMILIES * TWINS];
+    struct image_module modules[FAMILIES * TWINS];
+    for (uint32_t i = 0; i < FAMILIES * TWINS; i++) {
+        sample_noise(cubins[i], SIZE, 1 + i % FAMILIES);
+        sample_noise(cubins[i] + i / FAMILIES * 2048, 4096, 100 + i);
+        snprintf(names[i], sizeof names[i], "m%02u", i);
+        objects[i] = (struct image_object){cubins[i], SIZE};
+        modules[i] =
+            (struct image_module){.name = names[i], .objects = &objects[i], .object_count = 1};
+    }
+    struct image image = {
+        .target = "twins", .arch = "sm_90a", .modules = modules, .module_count = FAMILIES * TWINS};
+    struct image_stats stats;
+    struct str file = write_image(&image, TWINS * SIZE, &stats);
+    assert_int_equal(stats.groups, FAMILIES);
+    struct view view = view_of(&file);
+    for (uint32_t i = 0; i < FAMILIES * TWINS; i++) {
+        const struct kpk_object_record *object = record(&view, KPK_SECTION_OBJECTS, i);
+        const struct kpk_object_record *parent = record(&view, KPK_SECTION_OBJECTS, i % FAMILIES);
+        const struct kpk_blob_record *blob = record(&view, KPK_SECTION_BLOBS, object->blob);
+        const struct kpk_blob_record *first = record(&view, KPK_SECTION_BLOBS, parent->blob);
+        assert_int_equal(blob->group, first->group);
+    }
+    /* Each twin is new by a quarter and by what its parent's twins hid. */
+    assert_true(file.len < stats.raw_bytes / 2 + 8192);
+    str_free(&file);
+}
+
+/* Cubins by ascending size within a group: the smaller cost the less to decode. */
+static void test_small_cubins_first(void **state)
+{
+    (void)state;
+    struct sample *s = sample_new();
+    struct image_stats stats;
+    struct str file = write_image(&s->image, 0, &stats);
+    struct view view = view_of(&file);
+    const struct kpk_blob_record *blobs = record(&view, KPK_SECTION_BLOBS, 0);
+    assert_int_equal(blobs[0].size, SAMPLE_CUBIN / 2);
+    assert_int_equal(blobs[1].size, SAMPLE_CUBIN);
+    str_free(&file);
+    free(s);
+}
+
 static void test_no_modules(void **state)
 {
     (void)state;
@@ -425,7 +479,12 @@ static void test_bad_names(void **state)
     REFUSED(s->modules[1].object_count = 0, "module 'gamma' has no cubin");
     REFUSED(s->gamma_objects[0].size = 0, "module 'gamma' has an empty cubin");
     REFUSED(s->alpha_entries[0].block[2] = 0,
-            "entry 'alpha:scale' has a block of 256 x 2 x 0 threads");
+            "entry 'alpha:scale' has a block of 256 x 2 x 0 threads: the format allows 1 to 1024");
+    REFUSED(s->alpha_entries[0].block[2] = 1025,
+            "entry 'alpha:scale' has a block of 256 x 2 x 1025 threads: the format allows 1 to "
+            "1024");
+    REFUSED(s->alpha_entries[0].block[2] = 3,
+            "entry 'alpha:scale' has a block of 256 x 2 x 3 threads: the format allows 1 to 1024");
 #undef REFUSED
     free(s);
 }
@@ -437,7 +496,8 @@ static void test_limits(void **state)
     struct str out = {0};
     struct diags diags = {0};
     struct image_stats stats;
-    struct image_limits limits = {.string_bytes = 1000, .records = 5, .entries = 5};
+    struct image_limits limits = {
+        .string_bytes = 1000, .records = 5, .entries = 5, .cubin_bytes = 3000};
     assert_true(image_write_limited(&s->image, 0, &limits, &out, &stats, &diags));
     uint64_t strings = view_of(&out).header->sections[KPK_SECTION_STRINGS].size;
     str_free(&out);
@@ -445,11 +505,18 @@ static void test_limits(void **state)
     assert_true(image_write_limited(&s->image, 0, &limits, &out, &stats, &diags));
     str_free(&out);
     diag_free(&diags);
-    limits = (struct image_limits){.string_bytes = 1000, .records = 4, .entries = 5};
+    limits = (struct image_limits){
+        .string_bytes = 1000, .records = 4, .entries = 5, .cubin_bytes = 3000};
     assert_refused(&s->image, &limits, "an image cannot hold 5 cubins: the format allows 4");
-    limits = (struct image_limits){.string_bytes = 1000, .records = 5, .entries = 4};
+    limits = (struct image_limits){
+        .string_bytes = 1000, .records = 5, .entries = 4, .cubin_bytes = 3000};
     assert_refused(&s->image, &limits, "an image cannot hold 5 entries: the format allows 4");
-    limits = (struct image_limits){.string_bytes = strings - 1, .records = 5, .entries = 5};
+    limits = (struct image_limits){
+        .string_bytes = 1000, .records = 5, .entries = 5, .cubin_bytes = 2999};
+    assert_refused(&s->image, &limits,
+                   "module 'alpha' has a cubin of 3000 bytes: the format allows 2999");
+    limits = (struct image_limits){
+        .string_bytes = strings - 1, .records = 5, .entries = 5, .cubin_bytes = 3000};
     char message[100];
     snprintf(message, sizeof message,
              "an image cannot hold so many names: the format allows %d bytes", (int)strings - 1);
@@ -471,11 +538,18 @@ static void test_min_driver(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sample),          cmocka_unit_test(test_folding),
-        cmocka_unit_test(test_any_input_order), cmocka_unit_test(test_undeclared_fields),
-        cmocka_unit_test(test_group_cap),       cmocka_unit_test(test_no_modules),
-        cmocka_unit_test(test_many_entries),    cmocka_unit_test(test_bad_names),
-        cmocka_unit_test(test_limits),          cmocka_unit_test(test_min_driver),
+        cmocka_unit_test(test_sample),
+        cmocka_unit_test(test_folding),
+        cmocka_unit_test(test_any_input_order),
+        cmocka_unit_test(test_undeclared_fields),
+        cmocka_unit_test(test_group_cap),
+        cmocka_unit_test(test_no_modules),
+        cmocka_unit_test(test_many_entries),
+        cmocka_unit_test(test_twins_share_a_group),
+        cmocka_unit_test(test_small_cubins_first),
+        cmocka_unit_test(test_bad_names),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_min_driver),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
