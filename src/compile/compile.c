@@ -24,7 +24,8 @@ enum {
     STARTS_MAX = 3,             /* failures to start in a row before the build is given up */
 };
 #define NO_UNIT SIZE_MAX
-/* A worker that keeps more than this after a unit is replaced: NVRTC's heap does not shrink. */
+/* NVRTC's heap does not shrink: a worker that keeps more than this after a unit, or more than half
+ * of what it may use, is replaced. */
 #define RECYCLE_BYTES ((uint64_t)1 << 30)
 
 struct worker {
@@ -359,7 +360,8 @@ static void take_result(struct run *run, struct worker *worker, struct wire_mess
         run->results[unit] = taken;
         report(run, &run->units[unit], &taken, failed, error, refused, refused_count);
         unit_done(run, worker, failed ? COMPILE_FAILED : COMPILE_OK);
-        if (resident > RECYCLE_BYTES)
+        uint64_t half = run->options->worker_memory / 2;
+        if (resident > (half && half < RECYCLE_BYTES ? half : RECYCLE_BYTES))
             discard(worker);
     }
     arena_free(&arena);

@@ -339,17 +339,18 @@ static void test_many_jobs(void **state)
     done(world);
 }
 
-/* One worker that keeps a gibibyte after its unit is replaced before the next. */
+/* A worker that keeps more than half of what it may use is replaced before the next unit. */
 static void test_grown_worker_is_replaced(void **state)
 {
     (void)state;
     struct world *world = new_world();
     world->options.workers = 1;
-    add_unit(world, "fake eat 1100");
+    world->options.worker_memory = (uint64_t)500 << 20;
+    add_unit(world, "fake eat 300");
     add_unit(world, "fine")->expected_seconds = 1;
     assert_true(run(world));
-    assert_true(world->results[0].peak_bytes > (uint64_t)1100 << 20);
-    assert_true(world->results[1].peak_bytes < (uint64_t)1000 << 20);
+    assert_true(world->results[0].peak_bytes > (uint64_t)300 << 20);
+    assert_true(world->results[1].peak_bytes < (uint64_t)200 << 20);
     done(world);
 }
 
