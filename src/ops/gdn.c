@@ -75,8 +75,8 @@ kpk_status gdn_bind(kpk_image *image, const struct gdn_desc *desc, struct gdn *o
         .levers =
             {
                 .tc = ops_lever(image, "gdn_prefill_tc", false),
-                .no_remnants = ops_lever(image, "gdn_no_prefill_tc_remnants", false),
-                .no_mma8 = ops_lever(image, "gdn_no_fwd_o_mma8", false),
+                .no_remnants = ops_lever(image, "no_gdn_prefill_tc_remnants", false),
+                .no_mma8 = ops_lever(image, "no_gdn_fwd_o_mma8", false),
                 .tma = ops_lever(image, "gdn_tma", false),
                 .vtile_off = strcmp(vtile, "0") == 0,
                 .tc_vblock = ops_lever(image, "gdn_tc_vblock", false),

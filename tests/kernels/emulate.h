@@ -1,10 +1,11 @@
 /* emulate.h: runs a kernel's source on the host, one block at a time, with every thread a fiber.
  *
- * Included before the kernel. It stands in for kernels/common/ptx.cuh and for what nvcc predefines, so
- * that the kernel's own text is compiled by the host's compiler. Collectives wait for their whole warp or
- * block; an asynchronous copy lands when the kernel waits for it, not before; memory that nothing wrote
- * holds what the test put there. Fibers run in ascending or descending order: a kernel whose result
- * depends on it lacks a barrier. Matrix products are exact sums rounded once: a tolerance, not bits.
+ * Included before the kernel. It stands in for kernels/common/ptx.cuh and for what nvcc predefines,
+ * so that the kernel's own text is compiled by the host's compiler. Collectives wait for their
+ * whole warp or block; an asynchronous copy lands when the kernel waits for it, not before; memory
+ * that nothing wrote holds what the test put there. Fibers run in ascending or descending order: a
+ * kernel whose result depends on it lacks a barrier. Matrix products are exact sums rounded once: a
+ * tolerance, not bits.
  */
 #ifndef EMULATE_H
 #define EMULATE_H

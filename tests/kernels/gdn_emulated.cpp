@@ -1,12 +1,13 @@
-/* The GDN kernels' own sources, run on the host (emulate.h) against a double-precision token recurrence:
- * every entry in a route, the byte classes, tails, empty sequences, tables, poisoned scratch. */
+/* The GDN kernels' own sources, run on the host (emulate.h) against a double-precision token
+ * recurrence: every entry in a route, the byte classes, tails, empty sequences, tables, poisoned
+ * scratch. */
 #include "emulate.h"
 
 #include <algorithm>
 #include <cstdarg>
 
-/* The launcher's constants in the place of the target description's: the kernels' own assertions then
- * say that both agree. */
+/* The launcher's constants in the place of the target description's: the kernels' own assertions
+ * then say that both agree. */
 #include "ops/gdn.h"
 #define K_DIM 128
 #define V_DIM 128
@@ -15,8 +16,9 @@
 #define PITCH 136
 #define PITCH_T 72
 #define PITCH_X 24
-static_assert(K_DIM == GDN_K_DIM && V_DIM == GDN_V_DIM && CHUNK == GDN_CHUNK && DV_BLK == GDN_DV_BLK &&
-                  PITCH == GDN_PITCH && PITCH_T == GDN_PITCH_T && PITCH_X == GDN_PITCH_X,
+static_assert(K_DIM == GDN_K_DIM && V_DIM == GDN_V_DIM && CHUNK == GDN_CHUNK &&
+                  DV_BLK == GDN_DV_BLK && PITCH == GDN_PITCH && PITCH_T == GDN_PITCH_T &&
+                  PITCH_X == GDN_PITCH_X,
               "the launcher's constants");
 #define KPK_SMEM_gated_delta_rule_recompute_wu GDN_WU_SMEM
 #define KPK_BLOCK_gated_delta_rule_recompute_wu (int)(GDN_WU_BLOCK)
@@ -49,7 +51,6 @@ static_assert(K_DIM == GDN_K_DIM && V_DIM == GDN_V_DIM && CHUNK == GDN_CHUNK && 
 #include "gdn_vblock.cuh"
 #include "gdn_wu.cuh"
 
-
 namespace fla
 {
 alignas(1024) u8 gdn_smem[EMU_SMEM];
@@ -79,7 +80,17 @@ alignas(1024) u8 gdn_smem[EMU_SMEM];
 #include "gdn_fwd_o_hopper.cu"
 } // namespace foh
 
-enum { KSPLIT, VFUSED, PIPE, TMA, VTILE, VBLOCK, TCFUSE, TCFUSE_X2, SPINES };
+enum {
+    KSPLIT,
+    VFUSED,
+    PIPE,
+    TMA,
+    VTILE,
+    VBLOCK,
+    TCFUSE,
+    TCFUSE_X2,
+    SPINES
+};
 static const char *const spine_names[] = {"_ksplit", "_vfused",    "_pipe",   "_tma",
                                           "_vtile",  "_tc_vblock", "_tcfuse", "_tcfuse_x2"};
 
@@ -106,8 +117,8 @@ struct problem {
     }
 };
 
-static problem make(unsigned nk, unsigned nv, std::vector<unsigned> lengths, bool varlen, bool table,
-                    int gates)
+static problem make(unsigned nk, unsigned nv, std::vector<unsigned> lengths, bool varlen,
+                    bool table, int gates)
 {
     problem p = {};
     p.nk = nk, p.nv = nv, p.batch = (unsigned)lengths.size(), p.varlen = varlen, p.table = table;
@@ -116,7 +127,8 @@ static problem make(unsigned nk, unsigned nv, std::vector<unsigned> lengths, boo
         p.cu.push_back(p.cu.back() + (int)n);
         p.chunks = std::max(p.chunks, (n + 63) / 64);
     }
-    p.seq_len = lengths[0], p.tokens = (unsigned)p.cu.back(), p.blocks = (u64)p.batch * p.chunks * nv;
+    p.seq_len = lengths[0], p.tokens = (unsigned)p.cu.back(),
+    p.blocks = (u64)p.batch * p.chunks * nv;
     p.qk_stride = 2 * nk * 128 + nv * 128, p.gb_stride = 2 * nv;
     p.row.resize((u64)p.tokens * p.qk_stride);
     for (u64 t = 0; t < p.tokens; ++t)
@@ -166,11 +178,11 @@ static result run(const problem &p, bool wu_twin, int spine, int fwd)
     const unsigned B = p.batch, T = p.varlen ? 0 : p.seq_len, N = p.chunks, gb = p.gb_stride,
                    qk = p.qk_stride;
 
-    const auto wu = wu_twin ? wuh::gated_delta_rule_recompute_wu_hopper
-                            : fla::gated_delta_rule_recompute_wu;
+    const auto wu =
+        wu_twin ? wuh::gated_delta_rule_recompute_wu_hopper : fla::gated_delta_rule_recompute_wu;
     emu_launch({N, p.nv, B}, wu_twin ? 512 : 256, wu_twin ? wuh::gdn_smem : fla::gdn_smem, [&] {
-        wu(k, v, gate, beta, r.w.data(), r.u.data(), r.gc.data(), B, T, N, p.nk, p.nv, 128, 128, qk, qk,
-           gb, cu, nullptr, p.varlen);
+        wu(k, v, gate, beta, r.w.data(), r.u.data(), r.gc.data(), B, T, N, p.nk, p.nv, 128, 128, qk,
+           qk, gb, cu, nullptr, p.varlen);
     });
     static const struct {
         decltype(&fla::gated_delta_rule_chunk_delta_h_pipe) entry;
@@ -192,8 +204,8 @@ static result run(const problem &p, bool wu_twin, int spine, int fwd)
                              um = {r.u.data(), 128, p.blocks * 64, 128},
                              km = {k, p.nk * 128, p.tokens, qk};
             fla::gated_delta_rule_chunk_delta_h_tma(h, wm, um, km, r.gc.data(), r.s.data(),
-                                                    r.uc.data(), B, T, N, p.nk, p.nv, 128, p.table, cu,
-                                                    nullptr, p.varlen);
+                                                    r.uc.data(), B, T, N, p.nk, p.nv, 128, p.table,
+                                                    cu, nullptr, p.varlen);
         } else {
             spines[spine].entry(h, r.w.data(), r.u.data(), k, gate, r.gc.data(), r.s.data(),
                                 r.uc.data(), B, T, N, p.nk, p.nv, 128, 128, qk, gb, p.table, cu,
@@ -230,7 +242,8 @@ static void oracle(const problem &p, std::vector<double> &out, std::vector<doubl
                 for (unsigned j = 0; j < 128; ++j) {
                     double dot = 0, o = 0;
                     for (unsigned i = 0; i < 128; ++i)
-                        s[i * 128 + j] *= alpha, dot += (double)f32_from_bf16(k[i]) * s[i * 128 + j];
+                        s[i * 128 + j] *= alpha,
+                            dot += (double)f32_from_bf16(k[i]) * s[i * 128 + j];
                     const double r = beta * ((double)f32_from_bf16(v[j]) - dot);
                     for (unsigned i = 0; i < 128; ++i) {
                         s[i * 128 + j] += (double)f32_from_bf16(k[i]) * r;
@@ -298,11 +311,11 @@ int main()
             emu.descending = false;
             const result r = first[spine] = run(c.p, false, spine, spine % 2);
             emu.descending = true;
-            check(equal(r, run(c.p, false, spine, spine % 2)), "%s %s: any order of threads", c.name,
-                  spine_names[spine]);
+            check(equal(r, run(c.p, false, spine, spine % 2)), "%s %s: any order of threads",
+                  c.name, spine_names[spine]);
             const double eo = rel_rms(r.out, out, bf), eh = rel_rms(r.h, h, f32);
-            check(eo < 8e-3 && eh < 8e-3, "%s %s: output %.2e state %.2e", c.name, spine_names[spine],
-                  eo, eh);
+            check(eo < 8e-3 && eh < 8e-3, "%s %s: output %.2e state %.2e", c.name,
+                  spine_names[spine], eo, eh);
         }
         for (int spine : {KSPLIT, VFUSED, TMA})
             check(equal(first[spine], first[PIPE]), "%s %s: bytes of _pipe", c.name,
@@ -311,7 +324,8 @@ int main()
             emu.descending = order;
             const result twin = run(c.p, true, TCFUSE_X2, 2);
             const double eo = rel_rms(twin.out, out, bf), eh = rel_rms(twin.h, h, f32);
-            check(eo < 5e-3 && eh < 5e-3, "%s hopper twins: output %.2e state %.2e", c.name, eo, eh);
+            check(eo < 5e-3 && eh < 5e-3, "%s hopper twins: output %.2e state %.2e", c.name, eo,
+                  eh);
             check(same(twin.gc, first[PIPE].gc), "%s hopper twins: gc's bytes", c.name);
         }
     }
