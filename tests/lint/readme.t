@@ -115,6 +115,29 @@ def five_lines(text):
     return [] if done.returncode == 0 and "twice" in output else [output]
 
 
+def add_a_kernel(text):
+    """The description of the new kernel, as it stands, in a target of its own."""
+    module = blocks(text.split("## Add a kernel", 1)[1], "lua")[0]
+    with tempfile.TemporaryDirectory() as root:
+        for folder in ("targets", "kernels/mine/common"):
+            os.makedirs(os.path.join(root, folder))
+        with open(os.path.join(root, "targets", "mine.lua"), "w", encoding="utf-8") as file:
+            file.write('local k = require "kpack"\nreturn k.target { name = "mine", arch = "sm_90a", modules = {\n'
+                       + module + "} }\n")
+        with open(os.path.join(root, "kernels", "mine", "common", "my_kernel.cu"), "w", encoding="utf-8") as file:
+            file.write('static_assert(ROWS * COLS * 2 == KPK_SMEM_my_kernel_pipelined, "one layout");\n'
+                       'extern "C" __global__ void my_kernel_pipelined(float *x) { x[threadIdx.x] *= 2.0f; }\n'
+                       'extern "C" __global__ void my_kernel_plain(float *x) { x[threadIdx.x] *= 2.0f; }\n')
+        image = os.path.join(root, "out", "mine.kpk")
+        output = ""
+        for words in ([os.path.join(root, "targets", "mine.lua")], ["show", image, "my_kernel"]):
+            done = subprocess.run([KPACK, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
+            output += done.stdout.decode("utf-8", "replace")
+            if done.returncode != 0:
+                return [output]
+    return [] if "my_kernel_pipelined" in output else [output]
+
+
 def embed_example(text):
     """The example is shown verbatim, and its build line works as it stands."""
     if not os.path.exists(os.path.join(ROOT, "tests", "embed", "example.c")):
@@ -138,6 +161,7 @@ check("the arguments of each command are those of its help", wrong_usage(README)
 check("every variable that src/ reads is in the table", unlisted_variables(README))
 check("the layout table gives the arrows of the include lint", wrong_layout(README))
 check("the five-line example works as it stands", five_lines(README))
+check("the example of a new kernel works as it stands", add_a_kernel(README))
 check("the embedding example is tests/embed/example.c and builds", embed_example(README))
 print(f"1..{len(results)}")
 sys.exit(0 if all(results) else 1)
