@@ -1,6 +1,7 @@
 #ifndef CLI_BUILD_H
 #define CLI_BUILD_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -47,15 +48,18 @@ void build_units(const struct target *target, struct arena *arena, struct compil
  * are left out. */
 bool build_check(struct cli *cli, struct build_target *build, bool notes);
 
-/* What an image was made from, as JSON: kpack, NVRTC, commit, digests of sources; the same for
- * the same inputs. In the arena. */
-const char *build_stamp(struct cli *cli, const struct build_target *build);
+/* What an image was made from: kpack, NVRTC, commit, digests of sources; the same for the same
+ * inputs. A new reference. */
+json_t *build_stamp(struct cli *cli, const struct build_target *build);
+
+/* The stamp as the image carries it. In the arena. */
+const char *build_stamp_text(struct cli *cli, const json_t *stamp);
+
+/* The sidecar's text: the stamp, the image's digest, timings. Adds to the stamp. In the arena. */
+const char *build_sidecar(struct cli *cli, const struct build_target *build, json_t *stamp,
+                          const void *image, size_t size);
 
 /* Writes the image (when its bytes differ from what is there) and then the sidecar beside it. */
 bool build_publish(struct cli *cli, struct build_target *build, bool stamp);
-
-/* The sidecar's text: the stamp, the image's digest, timings. In the arena. */
-const char *build_sidecar(struct cli *cli, const struct build_target *build, const void *image,
-                          size_t size);
 
 #endif

@@ -131,17 +131,19 @@ bool build_publish(struct cli *cli, struct build_target *build, bool stamp)
 {
     struct image image = image_of(&cli->arena, build);
     struct str bytes = {0};
+    json_t *made_from = build_stamp(cli, build);
     if (stamp)
-        image.stamp = build_stamp(cli, build);
+        image.stamp = build_stamp_text(cli, made_from);
     bool ok = image_write(&image, 0, &bytes, &build->stats, &cli->diags);
     build->written = ok && !same_as_file(build->path, &bytes);
     if (build->written)
         ok = file_publish(build->path, bytes.data, bytes.len, &cli->diags);
     if (ok) {
-        const char *text = build_sidecar(cli, build, bytes.data, bytes.len);
+        const char *text = build_sidecar(cli, build, made_from, bytes.data, bytes.len);
         ok = file_publish(arena_printf(&cli->arena, "%s.json", build->path), text, strlen(text),
                           &cli->diags);
     }
+    json_decref(made_from);
     str_free(&bytes);
     return ok;
 }

@@ -59,7 +59,7 @@ static json_t *sources_json(const struct compile_input *files, size_t count)
     return sources;
 }
 
-static json_t *stamp_json(struct cli *cli, const struct build_target *build)
+json_t *build_stamp(struct cli *cli, const struct build_target *build)
 {
     const struct compile_result *first = build->modules[0].result;
     size_t count;
@@ -80,20 +80,19 @@ static json_t *stamp_json(struct cli *cli, const struct build_target *build)
     return object;
 }
 
-static const char *dump(struct cli *cli, json_t *value, size_t flags)
+static const char *dump(struct cli *cli, const json_t *value, size_t flags, const char *end)
 {
     char *text = json_dumps(value, flags);
-    json_decref(value);
     if (!text)
         BUG("a value that JSON cannot hold");
-    const char *copy = arena_printf(&cli->arena, "%s%s", text, flags ? "\n" : "");
+    const char *copy = arena_printf(&cli->arena, "%s%s", text, end);
     free(text);
     return copy;
 }
 
-const char *build_stamp(struct cli *cli, const struct build_target *build)
+const char *build_stamp_text(struct cli *cli, const json_t *stamp)
 {
-    return dump(cli, stamp_json(cli, build), JSON_COMPACT);
+    return dump(cli, stamp, JSON_COMPACT, "");
 }
 
 static json_t *units_json(const struct build_target *build)
@@ -110,16 +109,15 @@ static json_t *units_json(const struct build_target *build)
     return units;
 }
 
-const char *build_sidecar(struct cli *cli, const struct build_target *build, const void *image,
-                          size_t size)
+const char *build_sidecar(struct cli *cli, const struct build_target *build, json_t *stamp,
+                          const void *image, size_t size)
 {
     struct digest_state state;
     digest_start(&state);
     digest_add(&state, image, size);
     struct digest digest = digest_finish(&state);
-    json_t *object = stamp_json(cli, build);
-    json_object_set_new(object, "image_bytes", json_integer((json_int_t)size));
-    json_object_set_new(object, "image_digest", digest_json(&digest));
-    json_object_set_new(object, "units", units_json(build));
-    return dump(cli, object, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+    json_object_set_new(stamp, "image_bytes", json_integer((json_int_t)size));
+    json_object_set_new(stamp, "image_digest", digest_json(&digest));
+    json_object_set_new(stamp, "units", units_json(build));
+    return dump(cli, stamp, JSON_INDENT(2) | JSON_REAL_PRECISION(6), "\n");
 }

@@ -20,7 +20,7 @@ enum {
     TIMEOUT_MAX = 7 * 24 * 3600,
 };
 
-/* Memory that a worker is counted with: NVRTC on a large kernel, measured, with room. */
+/* Memory that a worker is counted with; the sidecar's peak_bytes say what each unit took. */
 #define WORKER_BYTES (1024ull * 1024 * 1024)
 
 struct options {
@@ -209,6 +209,16 @@ static bool load_targets(struct run *run, const struct cli_args *args)
     return run->build_count && (run->options.keep_going || !cli->diags.errors);
 }
 
+/* What a description may ask for and this version does another way, with the same kernels. */
+static void warn_of_split(struct run *run, const struct target *target)
+{
+    for (size_t i = 0; i < target->module_count; i++)
+        if (target->modules[i].split || target->modules[i].lto)
+            diag_add(&run->cli->diags, DIAG_WARNING, target->modules[i].loc,
+                     "module '%s' is compiled whole: this version has no '%s'",
+                     target->modules[i].name, target->modules[i].split ? "split" : "lto");
+}
+
 static void make_units(struct run *run)
 {
     struct arena *arena = &run->cli->arena;
@@ -222,6 +232,7 @@ static void make_units(struct run *run)
         build->module_count = build->target->module_count;
         build->modules = arena_alloc(arena, build->module_count, sizeof *build->modules);
         build_units(build->target, arena, run->units + first);
+        warn_of_split(run, build->target);
         for (size_t j = 0; j < build->module_count; j++, first++)
             build->modules[j] = (struct build_module){
                 .declared = &build->target->modules[j],
@@ -331,6 +342,7 @@ enum cli_exit cmd_build(struct cli *cli, const struct cli_args *args)
     if (!load_targets(&run, args))
         return CLI_FAILED;
     make_units(&run);
+    cli_flush(cli);
     choose_workers(&run);
     if (!find_cuda(&run))
         return CLI_FAILED;
@@ -340,8 +352,10 @@ enum cli_exit cmd_build(struct cli *cli, const struct cli_args *args)
         check(&run);
     if (!stop_signal && (run.options.keep_going || !cli->diags.errors))
         publish(&run);
-    if (stop_signal)
+    if (stop_signal) {
         die_by(stop_signal);
+        return CLI_FAILED;
+    }
     if (!run.options.quiet)
         summary(&run);
     return cli->diags.errors ? CLI_FAILED : CLI_DONE;

@@ -42,12 +42,13 @@ void progress_line(const struct progress *progress, double now, unsigned columns
                  elapsed / (double)progress->done * (double)(progress->total - progress->done));
     for (size_t i = 0; i < progress->running_count; i++)
         str_addf(&line, "%s%s", i ? ", " : ": ", progress->units[progress->running[i]].name);
+    struct str shown = {0};
+    str_add_printable(&shown, str_text(&line), line.len);
     size_t at = 0;
-    for (unsigned column = 0; at < line.len && column + 1 < columns; column++) {
-        size_t bytes = str_utf8(line.data + at, line.len - at);
-        at += bytes ? bytes : 1;
-    }
-    str_add_printable(out, str_text(&line), at);
+    for (unsigned column = 1; at < shown.len && column < columns; column++)
+        at += str_utf8(shown.data + at, shown.len - at);
+    str_add(out, str_text(&shown), at);
+    str_free(&shown);
     str_free(&line);
 }
 

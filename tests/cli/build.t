@@ -2,6 +2,7 @@
 """build with a fake NVRTC: what is written, what is checked, what is said."""
 import json
 import os
+import re
 import subprocess
 
 from harness import Folder, check, golden, kpack, main, read, same, test, write
@@ -314,6 +315,16 @@ def _():
         same(len(stamped), 1)
         check(plain not in stamped)
         check(all(b'"commit":null' in x and b'"kernels/m.cu":"' in x for x in stamped))
+        lines = kpack("list", "out/tiny.kpk", cwd=folder).out.splitlines()
+        check(lines[1].startswith('stamp: {"kpack":"'), lines)
+        git = ["git", "-C", folder, "-c", "user.name=x", "-c", "user.email=x@example.com"]
+        for words in (["init", "-q"], ["add", "kernels"], ["commit", "-qm", "x"]):
+            subprocess.run([*git, *words], check=True)
+        for text, end in ((GOOD, ""), ("// changed\n" + GOOD, " and changes to it")):
+            source(folder, "m", text)
+            same(build(folder, "tiny.lua", "--stamp").status, 0)
+            lines = kpack("list", "out/tiny.kpk", cwd=folder).out.splitlines()
+            check(re.fullmatch(rf"stamp: commit [0-9a-f]{{40}}{end}, kpack \S+", lines[1]), lines)
 
 
 @test("a project whose path has spaces, quotes, newlines and non-ASCII")
@@ -328,6 +339,17 @@ def _():
             result = build(os.path.dirname(folder), "--", f"{name}/tiny.lua") if name[0] != "-" else result
             same(result.status, 0, result)
             check("\n\n" not in result.out and len(result.out.splitlines()) == 2, result)
+
+
+@test("split and lto, which this version lacks, are a warning")
+def _():
+    with Folder() as folder:
+        tiny(folder, module("m", more="split = true,"), module("n", more="lto = true,"))
+        result = build(folder)
+        same(result.status, 0, result)
+        for line, name in ((4, "split"), (5, "lto")):
+            check(re.search(rf"^kpack: warning: tiny.lua:{line}:3: .*this version has no '{name}'$",
+                            result.err, re.M), result)
 
 
 @test("no CUDA: what was looked at and what to do")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """doctor: what is found, what is missing, and whether a build would work."""
-from harness import Folder, check, kpack, main, same, test, write
+from harness import ROOT, Folder, check, kpack, main, same, test, write
 from project import FAKE, hidden, tiny
 
 
@@ -63,6 +63,14 @@ def _():
     same(lines(kpack("doctor", "--cuda", FAKE, env={"KPACK_MEM": "3G"}))["memory"], "3.0 GiB")
     result = kpack("doctor", "--cuda", FAKE, env={"KPACK_MEM": "much"})
     check("KPACK_MEM" in lines(result)["memory"], result)
+
+
+@test("a driver, or none: both are fine")
+def _():
+    for folder, expected in ((f"{ROOT}/out/fake", "libcuda.so.1 "), ("/nowhere", "none here")):
+        result = kpack("doctor", "--cuda", FAKE, env={"LD_LIBRARY_PATH": folder})
+        same(result.status, 0, result)
+        check(lines(result)["driver"].startswith(expected), result)
 
 
 main()

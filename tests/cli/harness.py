@@ -58,6 +58,19 @@ def kpack(*args, cwd=ROOT, env=None, **more):
                   done.stderr.decode("utf-8", "replace"))
 
 
+def unprivileged():
+    """Arguments for kpack() that run it as a user whom file permissions bind."""
+    if os.geteuid() != 0:
+        return {}
+    who = {"user": 65534, "group": 65534, "extra_groups": []}
+    try:
+        if kpack("--version", **who).status == 0:
+            return who
+    except OSError:
+        pass
+    raise Skip("another user cannot run this kpack, and root is not bound by permissions")
+
+
 def check(condition, *said):
     if not condition:
         raise AssertionError("\n".join(str(x) for x in said) or "a condition does not hold")

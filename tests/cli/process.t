@@ -10,7 +10,7 @@ import subprocess
 import termios
 import threading
 
-from harness import Folder, binary, check, environment, golden, main, read, same, test, write
+from harness import Folder, binary, check, environment, golden, main, read, same, test, unprivileged, write
 from project import FAKE, GOOD, Mounted, Started, build, left_behind, listing, module, source, target, tiny
 
 VARIES = [(r"\d+\.\d s\b", "N s"), (r"[\d.]+ KiB packed", "N packed"), (r"used \d+ MiB", "used N MiB")]
@@ -174,10 +174,25 @@ def _():
             result = build(folder)
             same((result.status, result.out), (1, ""))
             check("Read-only file system" in result.err and "[1/1]" not in result.err, result)
+
+
+@test("a folder without the right to write, and a source without the right to read")
+def _():
+    who = unprivileged()
+    with Folder() as folder:
+        tiny(folder)
+        os.makedirs(f"{folder}/out")
         os.chmod(f"{folder}/out", 0o555)
-        if os.geteuid() != 0:
-            result = build(folder)
-            check("Permission denied" in result.err and "[1/1]" not in result.err, result)
+        result = build(folder, **who)
+        same((result.status, result.out), (1, ""))
+        check("out': Permission denied" in result.err and "[1/1]" not in result.err, result)
+        os.chmod(f"{folder}/out", 0o777)
+        os.chmod(f"{folder}/kernels/m.cu", 0)
+        result = build(folder, **who)
+        same(result.status, 1)
+        check("kernels/m.cu" in result.err and "ermission denied" in result.err, result)
+        os.chmod(f"{folder}/kernels/m.cu", 0o644)
+        same(build(folder, **who).status, 0)
 
 
 @test("--progress: plain lines, nothing, and no status line where there is no terminal")
