@@ -148,6 +148,14 @@ out/obj/device_cost: tests/bench/device_cost.c src/runtime/kpk.h Makefile | setu
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARNINGS) -Isrc -o $@ $< -ldl
 
+# ---- Benchmarks that need no device --------------------------------------------------------------
+
+CXX ?= g++
+out/bench/runtime: tests/bench/runtime.cc out/obj/tests/bench/bench_image.o out/obj/core.a Makefile | setup
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -std=c++17 -O2 -Wall -Wextra -Isrc -o $@ $(filter %.cc %.o %.a,$^) $(dep_libs)
+
 # ---- Installing ---------------------------------------------------------------------------------
 
 PREFIX ?= /usr/local

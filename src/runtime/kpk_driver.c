@@ -167,10 +167,16 @@ static kpk_status add_device(kpk_image *image, int ordinal)
         if (image->devices[i].handle == device.handle)
             return KPK_OK;
     }
+    if (image->launch_states == NULL) {
+        void *states = calloc(image->entry_count + 1u, sizeof(*image->launch_states));
+        __atomic_store_n(&image->launch_states, (struct kpk_launch_state *)states,
+                         __ATOMIC_RELEASE);
+    }
     void *grown = realloc(image->devices, (image->device_count + 1) * sizeof(device));
-    if (grown == NULL)
+    if (grown != NULL)
+        image->devices = (struct kpk_device *)grown;
+    if (grown == NULL || image->launch_states == NULL)
         return kpk_fail(image, KPK_ERR_MEMORY, "no memory to bind device %d", ordinal);
-    image->devices = (struct kpk_device *)grown;
     status = kpk_load_for_device(image, &device);
     if (status == KPK_OK)
         image->devices[image->device_count++] = device;

@@ -60,8 +60,8 @@ struct kpk_miss_state {
 
 struct kpk_image {
     /* What launches read. */
-    const volatile uint32_t *alive; /* not 0 in the process that opened the image */
-    struct kpk_launch_state *launch_states;
+    const volatile uint32_t *alive;         /* not 0 in the process that opened the image */
+    struct kpk_launch_state *launch_states; /* NULL until the first kpk_bind */
     kpk_cuLaunchKernel_fn launch;
     uint32_t entry_count;
     uint32_t tag; /* upper half of every handle */
@@ -124,8 +124,6 @@ kpk_status kpk_fail(const kpk_image *image, kpk_status status, const char *forma
 
 void kpk_digest(const void *bytes, size_t size, uint8_t out_digest[KPK_DIGEST_SIZE]);
 bool kpk_digest_matches(const void *bytes, size_t size, const uint8_t digest[KPK_DIGEST_SIZE]);
-uint64_t kpk_name_hash(const char *module, size_t module_size, const char *entry,
-                       size_t entry_size);
 
 /* ---- kpk_check.c ---- */
 

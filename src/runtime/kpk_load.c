@@ -175,11 +175,11 @@ static kpk_status get_entry(kpk_image *image, uint32_t index)
 
 static kpk_status load_locked(kpk_image *image, uint32_t index)
 {
+    if (image->device_count == 0)
+        return kpk_fail(image, KPK_ERR_NOT_BOUND, "the image is not bound to a device");
     struct kpk_launch_state *state = &image->launch_states[index];
     if (state->function != NULL)
         return KPK_OK;
-    if (image->device_count == 0)
-        return kpk_fail(image, KPK_ERR_NOT_BOUND, "the image is not bound to a device");
     if (state->status != KPK_OK)
         return (kpk_status)state->status;
     kpk_status status = load_object(image, image->entries[index].object);
@@ -252,7 +252,7 @@ refuse_launch(const kpk_image *image, uint32_t index, kpk_grid grid, kpk_grid bl
                         entry, grid.x, grid.y, grid.z);
     return kpk_fail(image, KPK_ERR_SMEM,
                     "'%s:%s': %u bytes of shared memory asked for, %u are declared", module, entry,
-                    smem, image->launch_states[index].max_smem);
+                    smem, image->entries[index].dynamic_smem);
 }
 
 static kpk_status __attribute__((cold))
@@ -263,41 +263,49 @@ launch_failed(const kpk_image *image, uint32_t index, kpk_cu_result error)
                            entry_name(image, index));
 }
 
-/* The index of a usable handle whose kernel is loaded. */
+/* What a launch of a usable handle reads, NULL before the first use. */
+static inline const struct kpk_launch_state *loaded(const kpk_image *image, uint32_t index)
+{
+    const struct kpk_launch_state *states =
+        __atomic_load_n(&image->launch_states, __ATOMIC_ACQUIRE);
+    if (states == NULL || __atomic_load_n(&states[index].function, __ATOMIC_ACQUIRE) == NULL)
+        return NULL;
+    return &states[index];
+}
+
+/* Finds what a launch of a handle reads, loading its kernel at first use. */
 static inline kpk_status ready(kpk_image *image, kpk_kernel kernel, uint32_t *out_index,
-                               void **out_function)
+                               const struct kpk_launch_state **out_state)
 {
     if (image == NULL)
         return KPK_ERR_ARGUMENT;
     uint32_t index = kpk_handle_index(image, kernel);
     if (index == KPK_NONE || kpk_forked(image))
         return refuse_handle(image, index);
-    struct kpk_launch_state *state = &image->launch_states[index];
-    void *function = __atomic_load_n(&state->function, __ATOMIC_ACQUIRE);
-    if (!LIKELY(function != NULL)) {
+    const struct kpk_launch_state *state = loaded(image, index);
+    if (!LIKELY(state != NULL)) {
         kpk_status status = load_entry(image, index);
         if (status != KPK_OK)
             return status;
-        function = __atomic_load_n(&state->function, __ATOMIC_ACQUIRE);
+        state = loaded(image, index);
     }
     *out_index = index;
-    *out_function = function;
+    *out_state = state;
     return KPK_OK;
 }
 
-static inline kpk_status launch(kpk_image *image, uint32_t index, void *function, kpk_grid grid,
-                                kpk_grid block, uint32_t smem, struct CUstream_st *stream,
-                                void **args)
+static inline kpk_status launch(kpk_image *image, uint32_t index,
+                                const struct kpk_launch_state *state, kpk_grid grid, kpk_grid block,
+                                uint32_t smem, struct CUstream_st *stream, void **args)
 {
-    const struct kpk_launch_state *state = &image->launch_states[index];
     bool sane = grid.x != 0 && grid.y != 0 && grid.z != 0 && block.x != 0 && block.y != 0 &&
                 block.z != 0 && smem <= state->max_smem;
     if (!LIKELY(sane))
         return refuse_launch(image, index, grid, block, smem);
     /* The driver takes a CUkernel wherever it takes a CUfunction to launch. */
     kpk_cu_result error =
-        image->launch((kpk_cu_function)function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                      smem != 0 ? smem : state->default_smem, stream, args, NULL);
+        image->launch((kpk_cu_function)state->function, grid.x, grid.y, grid.z, block.x, block.y,
+                      block.z, smem != 0 ? smem : state->default_smem, stream, args, NULL);
     return LIKELY(error == KPK_CU_SUCCESS) ? KPK_OK : launch_failed(image, index, error);
 }
 
@@ -305,24 +313,24 @@ kpk_status kpk_launch(kpk_image *image, kpk_kernel kernel, kpk_grid grid, uint32
                       struct CUstream_st *stream, void **args)
 {
     uint32_t index = 0;
-    void *function = NULL;
-    kpk_status status = ready(image, kernel, &index, &function);
+    const struct kpk_launch_state *state = NULL;
+    kpk_status status = ready(image, kernel, &index, &state);
     if (!LIKELY(status == KPK_OK))
         return status;
     kpk_grid block;
-    memcpy(&block, image->launch_states[index].block, sizeof(block));
-    return launch(image, index, function, grid, block, smem, stream, args);
+    memcpy(&block, state->block, sizeof(block));
+    return launch(image, index, state, grid, block, smem, stream, args);
 }
 
 kpk_status kpk_launch_block(kpk_image *image, kpk_kernel kernel, kpk_grid grid, kpk_grid block,
                             uint32_t smem, struct CUstream_st *stream, void **args)
 {
     uint32_t index = 0;
-    void *function = NULL;
-    kpk_status status = ready(image, kernel, &index, &function);
+    const struct kpk_launch_state *state = NULL;
+    kpk_status status = ready(image, kernel, &index, &state);
     if (!LIKELY(status == KPK_OK))
         return status;
-    return launch(image, index, function, grid, block, smem, stream, args);
+    return launch(image, index, state, grid, block, smem, stream, args);
 }
 
 kpk_status kpk_function(kpk_image *image, kpk_kernel kernel, void **out_function)
@@ -331,7 +339,11 @@ kpk_status kpk_function(kpk_image *image, kpk_kernel kernel, void **out_function
         return KPK_ERR_ARGUMENT;
     *out_function = NULL;
     uint32_t index = 0;
-    return ready(image, kernel, &index, out_function);
+    const struct kpk_launch_state *state = NULL;
+    kpk_status status = ready(image, kernel, &index, &state);
+    if (status == KPK_OK)
+        *out_function = state->function;
+    return status;
 }
 
 /* ---- Preloading ---------------------------------------------------------------------------- */
@@ -364,14 +376,14 @@ kpk_status kpk_preload(kpk_image *image, const kpk_kernel *kernels, size_t count
         if (kernel.id == 0)
             continue;
         uint32_t index = 0;
-        void *function = NULL;
-        kpk_status status = ready(image, kernel, &index, &function);
+        const struct kpk_launch_state *state = NULL;
+        kpk_status status = ready(image, kernel, &index, &state);
         if (status != KPK_OK)
             return status;
         if (context == NULL && image->cuda.cuCtxGetCurrent(&context) != KPK_CU_SUCCESS)
             context = NULL;
         if (context != NULL)
-            status = load_into_context(image, function);
+            status = load_into_context(image, state->function);
         if (status != KPK_OK)
             return status;
     }

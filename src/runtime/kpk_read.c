@@ -116,7 +116,6 @@ static kpk_status read_index(kpk_image *image)
     return KPK_OK;
 }
 
-/* Zeroed memory that is touched only when used. */
 static void *make_table(uint32_t count, size_t size)
 {
     return calloc(count > 0 ? count : 1, size);
@@ -125,14 +124,12 @@ static void *make_table(uint32_t count, size_t size)
 static kpk_status make_states(kpk_image *image)
 {
     uint32_t object_count = kpk_count(image, KPK_SECTION_OBJECTS);
-    image->launch_states =
-        (struct kpk_launch_state *)make_table(image->entry_count, sizeof(*image->launch_states));
     image->object_states =
         (struct kpk_object_state *)make_table(object_count, sizeof(*image->object_states));
     image->group_states = (struct kpk_group_state *)make_table(kpk_count(image, KPK_SECTION_GROUPS),
                                                                sizeof(*image->group_states));
-    if (image->launch_states == NULL || image->object_states == NULL || image->group_states == NULL)
-        return kpk_fail(image, KPK_ERR_MEMORY, "no memory for %u entries", image->entry_count);
+    if (image->object_states == NULL || image->group_states == NULL)
+        return kpk_fail(image, KPK_ERR_MEMORY, "no memory for %u objects", object_count);
     for (uint32_t i = 0; i < object_count; i++)
         image->group_states[image->blobs[image->objects[i].blob].group].waiting_objects++;
     memcpy(&image->tag, image->header.index_digest, sizeof(image->tag));

@@ -3,6 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+static inline uint64_t name_hash(const char *module, size_t module_size, const char *entry,
+                                 size_t entry_size)
+{
+    return XXH3_64bits_withSeed(entry, entry_size, XXH3_64bits(module, module_size));
+}
+
 static bool text_is(const kpk_image *image, struct kpk_string string, const char *text, size_t size)
 {
     return string.size == size && memcmp(kpk_text(image, string), text, size) == 0;
@@ -11,7 +20,7 @@ static bool text_is(const kpk_image *image, struct kpk_string string, const char
 uint32_t kpk_lookup(const kpk_image *image, const char *module, size_t module_size,
                     const char *entry, size_t entry_size)
 {
-    uint64_t hash = kpk_name_hash(module, module_size, entry, entry_size);
+    uint64_t hash = name_hash(module, module_size, entry, entry_size);
     uint32_t tag = (uint32_t)(hash >> 32);
     for (uint64_t at = hash & image->slot_mask;; at = (at + 1) & image->slot_mask) {
         const struct kpk_slot *slot = &image->slots[at];
@@ -76,7 +85,7 @@ static bool remember_miss(kpk_image *image, const char *module, size_t module_si
 {
     if (!make_miss_tables(image))
         return false;
-    uint64_t hash = kpk_name_hash(module, module_size, entry, entry_size);
+    uint64_t hash = name_hash(module, module_size, entry, entry_size);
     size_t at = (size_t)(hash % KPK_MISS_SLOTS);
     for (; image->miss_slots[at] != 0; at = (at + 1) % KPK_MISS_SLOTS) {
         struct kpk_miss_state *miss = &image->misses[image->miss_slots[at] - 1];
@@ -156,7 +165,11 @@ kpk_absence kpk_absent_reason(kpk_image *image, const char *module, const char *
     uint32_t index = kpk_lookup(image, module, strlen(module), entry, strlen(entry));
     if (index == KPK_NONE)
         return KPK_ABSENT_ENTRY;
-    uint32_t failure = __atomic_load_n(&image->launch_states[index].status, __ATOMIC_ACQUIRE);
+    const struct kpk_launch_state *states =
+        __atomic_load_n(&image->launch_states, __ATOMIC_ACQUIRE);
+    uint32_t failure = KPK_OK;
+    if (states != NULL)
+        failure = __atomic_load_n(&states[index].status, __ATOMIC_ACQUIRE);
     if (failure == KPK_OK)
         failure = __atomic_load_n(&image->object_states[image->entries[index].object].status,
                                   __ATOMIC_ACQUIRE);
