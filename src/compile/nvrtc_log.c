@@ -191,15 +191,12 @@ static void add_line(struct str *text, struct line line)
     str_add(text, line.at, line.size);
 }
 
-/* The lines after the head, up to a blank line or the next head. */
+/* The lines that belong to the head: all are indented. */
 static const char *parse_body(const char *log, struct item *item)
 {
     struct line line, before = {0};
-    for (const char *next = log; next_line(&next, &line) && !is_blank(line); log = next) {
-        struct item other = {0};
-        bool head = parse_head(line, &other);
-        str_free(&other.text);
-        if (head)
+    for (const char *next = log; next_line(&next, &line); log = next) {
+        if (is_blank(line) || (line.at[0] != ' ' && line.at[0] != '\t'))
             break;
         if (is_caret(line) && before.at && !item->caret.size) {
             item->shown = before;
