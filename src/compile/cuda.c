@@ -7,25 +7,44 @@
 
 #include "base/file.h"
 #include "base/proc.h"
+#include "compile/nvrtc.h"
 
 enum {
     MAX_TRIED = 64,
     MAX_INCLUDES = 16
 };
 
+#define NVRTC_PREFIX "libnvrtc.so."
+
 struct search {
     struct arena *arena;
     struct cuda *cuda;
+    const char *found; /* in the last place looked at */
 };
 
-static void tried(struct search *search, const char *place, const char *found)
+/* Keeps what a place turned out to hold; returns false. */
+static bool tried(struct search *search, const char *place, const char *found)
 {
+    search->found = found;
     if (search->cuda->tried_count < MAX_TRIED)
         search->cuda->tried[search->cuda->tried_count++] =
             arena_printf(search->arena, "%s: %s", place, found);
+    return false;
 }
 
-/* The file PREFIX.N of the folder with the greatest N, NULL when there is none. */
+/* The number behind PREFIX in "libnvrtc.so.13" or "libnvrtc.so.11.8.89", -1 when it is none. */
+static long library_number(const char *name, const char *prefix)
+{
+    if (!str_starts(name, prefix))
+        return -1;
+    const char *digits = name + strlen(prefix);
+    if (!*digits || strspn(digits, "0123456789.") != strlen(digits))
+        return -1;
+    return strtol(digits, NULL, 10);
+}
+
+/* The file PREFIX.N of the folder with the greatest N, the shortest name of several; NULL when
+ * there is none. */
 static const char *newest_library(struct search *search, const char *folder, const char *prefix)
 {
     DIR *dir = opendir(folder);
@@ -34,12 +53,9 @@ static const char *newest_library(struct search *search, const char *folder, con
     const char *best = NULL;
     long best_number = -1;
     for (struct dirent *item; (item = readdir(dir));) {
-        if (!str_starts(item->d_name, prefix))
-            continue;
-        const char *digits = item->d_name + strlen(prefix);
-        char *end;
-        long number = strtol(digits, &end, 10);
-        if (end == digits || *end || number <= best_number)
+        long number = library_number(item->d_name, prefix);
+        if (number < 0 || number < best_number ||
+            (number == best_number && strlen(item->d_name) >= strlen(path_base(best))))
             continue;
         char *path = path_join(search->arena, folder, item->d_name);
         if (!file_is_regular(path))
@@ -124,15 +140,15 @@ static void find_headers(struct search *search, const char *dir)
 
 static bool try_dir(struct search *search, const char *dir, const char *found_by)
 {
-    if (!file_is_dir(dir)) {
-        tried(search, dir, "no such folder");
-        return false;
-    }
-    const char *nvrtc = find_library(search, dir, "libnvrtc.so.");
-    if (!nvrtc) {
-        tried(search, dir, "no libnvrtc.so");
-        return false;
-    }
+    if (!file_is_dir(dir))
+        return tried(search, dir, "no such folder");
+    const char *nvrtc = find_library(search, dir, NVRTC_PREFIX);
+    if (!nvrtc)
+        return tried(search, dir, "no libnvrtc.so.N");
+    /* What is newer says its version only once it is opened. */
+    if (library_number(path_base(nvrtc), NVRTC_PREFIX) < NVRTC_LEAST_MAJOR)
+        return tried(search, dir,
+                     arena_printf(search->arena, "%s is older than 12.4", path_base(nvrtc)));
     struct cuda *cuda = search->cuda;
     char *real = realpath(dir, NULL);
     cuda->dir = arena_strdup(search->arena, dir);
@@ -150,9 +166,9 @@ static bool try_named(struct search *search, const char *dir, const char *found_
 {
     return try_dir(search, dir, found_by) ||
            diag_error(diags,
-                      "no NVRTC in '%s', which %s names: expected a CUDA toolkit or unpacked "
-                      "NVIDIA wheels with libnvrtc.so.N",
-                      dir, found_by);
+                      "no usable NVRTC in '%s', which %s names: %s; expected a CUDA toolkit or "
+                      "unpacked NVIDIA wheels, 12.4 or newer",
+                      dir, found_by, search->found);
 }
 
 static int by_version_down(const void *a, const void *b)
@@ -213,6 +229,6 @@ bool cuda_find(const char *explicit_dir, const char *root, struct arena *arena,
         return true;
     return diag_error(
         diags,
-        "no CUDA found: install the CUDA toolkit (12.4 or newer), or run 'make setup' to fetch "
+        "no CUDA found: install the CUDA toolkit, 12.4 or newer, or run 'make cuda', which puts "
         "NVIDIA's wheels into out/cuda, or name a folder with --cuda, CUDA_HOME or CUDA_PATH");
 }

@@ -1,0 +1,218 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "base/proc.h"
+#include "compile/cuda.h"
+
+static struct arena arena;
+static char *work;
+
+static const char *in_work(const char *name)
+{
+    return path_join(&arena, work, name);
+}
+
+static void touch(const char *name)
+{
+    struct diags diags = {0};
+    const char *path = in_work(name);
+    assert_true(file_make_dirs(path_dir(&arena, path), &diags));
+    assert_true(file_publish(path, "", 0, &diags));
+}
+
+/* Finds in `dir`; "" or the one error. */
+static const char *find(const char *dir, struct cuda *out)
+{
+    struct diags diags = {0};
+    const char *message = "";
+    if (!cuda_find(dir, work, &arena, out, &diags)) {
+        assert_int_equal(diags.count, 1);
+        message = arena_strdup(&arena, diags.items[0].message);
+    } else {
+        assert_int_equal(diags.count, 0);
+    }
+    diag_free(&diags);
+    return message;
+}
+
+static void test_layouts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *dir, *nvrtc, *nvjitlink, *headers;
+    } layouts[] = {
+        {"toolkit", "lib64/libnvrtc.so.13", "lib64/libnvJitLink.so.13", "include"},
+        {"targets", "targets/x86_64-linux/lib/libnvrtc.so.12", NULL,
+         "targets/x86_64-linux/include"},
+        {"wheels13", "nvidia/cu13/lib/libnvrtc.so.13", "nvidia/cu13/lib/libnvJitLink.so.13",
+         "nvidia/cu13/include"},
+        {"wheels12", "nvidia/cuda_nvrtc/lib/libnvrtc.so.12",
+         "nvidia/nvjitlink/lib/libnvJitLink.so.12", "nvidia/cuda_runtime/include"},
+        {"inside13/nvidia/cu13", "lib/libnvrtc.so.13", NULL, "include"},
+        {"inside12/nvidia", "cuda_nvrtc/lib/libnvrtc.so.12", NULL, "cuda_runtime/include"},
+    };
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        const char *dir = layouts[i].dir;
+        touch(arena_printf(&arena, "%s/%s", dir, layouts[i].nvrtc));
+        if (layouts[i].nvjitlink)
+            touch(arena_printf(&arena, "%s/%s", dir, layouts[i].nvjitlink));
+        touch(arena_printf(&arena, "%s/%s/cuda_runtime.h", dir, layouts[i].headers));
+        struct cuda cuda;
+        assert_string_equal(find(in_work(dir), &cuda), "");
+        assert_string_equal(cuda.dir, in_work(dir));
+        assert_string_equal(cuda.found_by, "--cuda");
+        assert_string_equal(cuda.nvrtc, path_join(&arena, in_work(dir), layouts[i].nvrtc));
+        if (layouts[i].nvjitlink)
+            assert_string_equal(cuda.nvjitlink,
+                                path_join(&arena, in_work(dir), layouts[i].nvjitlink));
+        else
+            assert_null(cuda.nvjitlink);
+        assert_int_equal(cuda.include_count, 1);
+        assert_string_equal(cuda.includes[0], path_join(&arena, in_work(dir), layouts[i].headers));
+        assert_int_equal(cuda.tried_count, 1);
+    }
+}
+
+static void test_library_folder_itself(void **state)
+{
+    (void)state;
+    struct cuda cuda;
+    touch("flat/lib/libnvrtc.so.13");
+    touch("flat/include/cuda.h");
+    assert_string_equal(find(in_work("flat/lib"), &cuda), "");
+    assert_int_equal(cuda.include_count, 1);
+    assert_string_equal(cuda.includes[0], in_work("flat/include"));
+}
+
+static void test_header_folders_of_wheels_are_all_found(void **state)
+{
+    (void)state;
+    struct cuda cuda;
+    touch("many/nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
+    touch("many/nvidia/cuda_runtime/include/cuda.h");
+    touch("many/nvidia/cuda_nvcc/include/crt/mma.h");
+    touch("many/nvidia/cuda_cccl/include/cuda/std/cstdint");
+    touch("many/nvidia/curand/include/curand.h");
+    assert_string_equal(find(in_work("many"), &cuda), "");
+    assert_int_equal(cuda.include_count, 4);
+    assert_string_equal(cuda.includes[2], in_work("many/nvidia/cuda_cccl/include"));
+}
+
+static void test_newest_library(void **state)
+{
+    (void)state;
+    struct cuda cuda;
+    touch("newest/lib/libnvrtc.so.12");
+    touch("newest/lib/libnvrtc.so.13.0.88");
+    touch("newest/lib/libnvrtc.so.13");
+    touch("newest/lib/libnvrtc.so.99x");
+    touch("newest/lib/libnvrtc.so");
+    assert_true(file_make_dirs(in_work("newest/lib/libnvrtc.so.14"), &(struct diags){0}));
+    assert_string_equal(find(in_work("newest"), &cuda), "");
+    assert_string_equal(cuda.nvrtc, in_work("newest/lib/libnvrtc.so.13"));
+}
+
+static void test_named_folder_without_nvrtc(void **state)
+{
+    (void)state;
+    struct cuda cuda;
+    static const char tail[] = "; expected a CUDA toolkit or unpacked NVIDIA wheels, 12.4 or newer";
+    assert_string_equal(
+        find("/no/such", &cuda),
+        arena_printf(&arena, "no usable NVRTC in '/no/such', which --cuda names: no such folder%s",
+                     tail));
+    assert_int_equal(cuda.tried_count, 1);
+    assert_string_equal(cuda.tried[0], "/no/such: no such folder");
+    touch("empty/lib/other.so");
+    assert_string_equal(
+        find(in_work("empty"), &cuda),
+        arena_printf(&arena, "no usable NVRTC in '%s', which --cuda names: no libnvrtc.so.N%s",
+                     in_work("empty"), tail));
+    touch("old/lib/libnvrtc.so.11.8.89");
+    assert_string_equal(find(in_work("old"), &cuda),
+                        arena_printf(&arena,
+                                     "no usable NVRTC in '%s', which --cuda names: "
+                                     "libnvrtc.so.11.8.89 is older than 12.4%s",
+                                     in_work("old"), tail));
+}
+
+static void test_variables(void **state)
+{
+    (void)state;
+    struct cuda cuda;
+    touch("home/lib64/libnvrtc.so.13");
+    touch("path/lib64/libnvrtc.so.13");
+    setenv("CUDA_PATH", in_work("path"), 1);
+    setenv("CUDA_HOME", in_work("home"), 1);
+    assert_string_equal(find(NULL, &cuda), "");
+    assert_string_equal(cuda.found_by, "CUDA_HOME");
+    assert_string_equal(find(in_work("path"), &cuda), "");
+    assert_string_equal(cuda.found_by, "--cuda");
+    setenv("CUDA_HOME", "", 1);
+    assert_string_equal(find(NULL, &cuda), "");
+    assert_string_equal(cuda.found_by, "CUDA_PATH");
+    assert_string_equal(cuda.dir, in_work("path"));
+    /* A variable that names nothing usable is an error, not a reason to look elsewhere. */
+    setenv("CUDA_HOME", "/no/such", 1);
+    assert_non_null(strstr(find(NULL, &cuda), "'/no/such', which CUDA_HOME names"));
+    unsetenv("CUDA_HOME");
+    unsetenv("CUDA_PATH");
+}
+
+static void test_usual_folders_and_out(void **state)
+{
+    (void)state;
+    struct cuda cuda;
+    const char *first = find(NULL, &cuda);
+    /* A toolkit of this machine comes before out/cuda, which is found where there is none. */
+    bool installed = !*first && strcmp(cuda.found_by, "the usual folders") == 0;
+    touch("out/cuda/nvidia/cu13/lib/libnvrtc.so.13");
+    assert_string_equal(find(NULL, &cuda), "");
+    assert_string_equal(cuda.found_by, installed ? "the usual folders" : "out/cuda");
+    if (*first)
+        assert_non_null(strstr(first, "no CUDA found: install the CUDA toolkit"));
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    unsetenv("CUDA_HOME");
+    unsetenv("CUDA_PATH");
+    work = arena_strdup(&arena, "/tmp/kpack-cuda-XXXXXX");
+    return mkdtemp(work) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    const char *const argv[] = {"/bin/rm", "-rf", work, NULL};
+    struct proc proc;
+    struct diags diags = {0};
+    if (proc_start(argv, NULL, &proc, &diags))
+        proc_wait(&proc);
+    diag_free(&diags);
+    arena_free(&arena);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_library_folder_itself),
+        cmocka_unit_test(test_header_folders_of_wheels_are_all_found),
+        cmocka_unit_test(test_newest_library),
+        cmocka_unit_test(test_named_folder_without_nvrtc),
+        cmocka_unit_test(test_variables),
+        cmocka_unit_test(test_usual_folders_and_out),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
