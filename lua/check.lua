@@ -3,34 +3,51 @@
 local host = ...
 local marks = host.marks
 local schema, words, types = host.own "schema", host.own "words", host.own "types"
-local report, wrong, inside, place = words.report, words.wrong, words.inside, words.place
-local quoted, shown, field, suggestion = words.quoted, words.shown, words.field, words.suggestion
+local report, wrong, inside = words.report, words.wrong, words.inside
+local quoted, shown, suggestion = words.quoted, words.shown, words.suggestion
 local names_of, items_of = words.names_of, words.items_of
 local format, match = string.format, string.match
 
--- Checks value against the schema of `kind`; returns the fields that were right and the places of all
--- that were given.
-local function check_table(kind, value, where, owner, context)
-  local places, known, by_name, misspelt = {}, {}, {}, {}
-  local fields = { places = places }
-  for i, entry in ipairs(schema[kind]) do
-    known[i] = entry[1]
-    by_name[entry[1]] = entry
+local known, required_of = {}, {}
+for kind, fields in next, schema do
+  known[kind], required_of[kind] = {}, {}
+  for i, field in ipairs(fields) do
+    known[kind][i], required_of[kind][field[1]] = field[1], field[3] or false
   end
+end
+
+-- Reports the fields that the schema does not know; returns those that they may stand for.
+local function check_unknown(kind, value, where, owner)
+  local misspelt = {}
   for _, name in ipairs(names_of(value, where, owner)) do
-    if not by_name[name] then
-      local hint, near = suggestion(name, known)
+    if required_of[kind][name] == nil then
+      local hint, near = suggestion(name, known[kind])
       report(inside(where, name, value[name]), "unknown field %s in %s%s", quoted(name), owner, hint)
       misspelt[near or ""] = true
     end
   end
+  return misspelt
+end
+
+-- Checks a table against the schema of `kind`; returns the fields that were right and the places of all
+-- that were given. `title`: the name, when the constructor has it.
+local function check_table(kind, value, where, owner, context, title)
+  local places, misspelt, expected = {}, nil, required_of[kind]
+  local fields = { places = places }
+  for name in next, value do
+    if expected[name] == nil then
+      misspelt = check_unknown(kind, value, where, owner)
+      break
+    end
+  end
   for _, entry in ipairs(schema[kind]) do
-    local name, item = entry[1], value[entry[1]]
+    local name = entry[1]
+    local item = name == "name" and title or value[name]
     if item ~= nil then
-      local spot = inside(where, name)
-      places[name] = place(spot)
-      fields[name] = types[entry[2]](item, spot, field(name, owner), context or fields)
-    elseif entry[3] and not misspelt[name] then
+      local spot = inside(where, name, nil, owner)
+      places[name] = spot
+      fields[name] = types[entry[2]](item, spot, spot, context or fields)
+    elseif entry[3] and not (misspelt and misspelt[name]) then
       report(where, "%s has no '%s', which it needs", owner, name)
     end
   end
@@ -57,19 +74,20 @@ function types.levers(value, where, what)
   end
   local list = {}
   for _, name in ipairs(names_of(value, where, what)) do
-    local item, spot, owner = value[name], inside(where, name, value[name]), "lever " .. quoted(name)
-    local named = types.identifier(name, spot, "the name of " .. owner, true)
+    local item, spot, owner = value[name], inside(where, name, value[name]), { kind = "lever", name = name }
+    local named = types.identifier(name, spot, { "the name %s of a lever in %s", name, of = what }, true)
     if type(item) ~= "table" then
       wrong(spot, owner, item, "a table: { env = ..., default = ... }")
     elseif named then
       local lever = check_table("lever", item, spot, owner)
       local text = type(lever.default) == "string"
-      lever.name, lever.place = name, place(spot)
+      lever.name, lever.place = name, spot
       if lever.default ~= nil and not item.kind then
         lever.kind = text and "text" or "switch"
       end
       if lever.default ~= nil and lever.kind and text ~= (lever.kind == "text") then
-        wrong(inside(spot, "default"), field("default", owner), lever.default,
+        local default = inside(spot, "default", nil, owner)
+        wrong(default, default, lever.default,
           text and format("true or false, as its kind is '%s'", lever.kind) or "a string, as its kind is 'text'")
       end
       list[#list + 1] = lever
@@ -85,11 +103,11 @@ function types.absents(value, where, what)
   local list = {}
   for _, name in ipairs(names_of(value, where, what)) do
     local spot = inside(where, name)
-    local ok = types.twin(name, spot, format("key %s in %s", quoted(name), what), true)
-    local why = types.reason(value[name], spot, format("the reason of %s in %s", quoted(name), what))
+    local ok = types.twin(name, spot, { "key %s in %s", name, of = what }, true)
+    local why = types.reason(value[name], spot, { "the reason of %s in %s", name, of = what })
     if ok and why then
       local module, entry = match(name, "^(.-):(.*)$")
-      list[#list + 1] = { module = module, entry = entry, reason = why, place = place(spot) }
+      list[#list + 1] = { module = module, entry = entry, reason = why, place = spot }
     end
   end
   return list
@@ -102,76 +120,71 @@ function types.drops(value, where, what)
   local list = {}
   for _, name in ipairs(names_of(value, where, what)) do
     local spot = inside(where, name)
-    local ok = types.symbol(name, spot, format("key %s in %s", quoted(name), what), true)
-    local why = types.reason(value[name], spot, format("the reason of %s in %s", quoted(name), what))
+    local ok = types.symbol(name, spot, { "key %s in %s", name, of = what }, true)
+    local why = types.reason(value[name], spot, { "the reason of %s in %s", name, of = what })
     if ok and why then
-      list[#list + 1] = { name = name, reason = why, place = place(spot) }
+      list[#list + 1] = { name = name, reason = why, place = spot }
     end
   end
   return list
 end
 
--- The fields and the title of a module or entry: one from its constructor has its name in the mark.
-local function named_table(kind, value, where, position)
+-- What a module or entry is called in messages, and its name when a constructor gave it; nil after a
+-- report when another constructor made it.
+local function owner_of(kind, value, where, position)
   local mark = marks[value]
   if not mark or mark.kind == "glob" then
-    local name = type(value.name) == "string" and quoted(value.name)
-    return value, format("%s %s", kind, name or format("number %d", position))
+    return { kind = kind, name = type(value.name) == "string" and value.name or nil, position = position }
   end
-  local owner = format("%s %s", mark.kind, quoted(mark.name or "?"))
   if mark.kind ~= kind then
-    report(where, "%s stands where a k.%s is expected", mark.kind == "target" and "a target" or owner, kind)
-    return
+    return report(where, "%s stands where a k.%s is expected", mark.name and mark or "a target", kind)
   end
-  local copy = {}
-  for key, item in next, value do
-    copy[key] = item
+  if value.name ~= nil and value.name ~= mark.name then
+    local spot = inside(where, "name", nil, mark)
+    wrong(spot, spot, value.name, quoted(mark.name))
   end
-  if copy.name ~= nil and copy.name ~= mark.name then
-    wrong(inside(where, "name"), field("name", owner), copy.name, quoted(mark.name))
-  end
-  copy.name = mark.name
-  return copy, owner
+  return mark, mark.name
 end
 
 local function check_entry(value, where, position, context)
   if type(value) == "string" then
-    local name = types.symbol(value, where, format("entry number %d", position))
-    return name and { name = name, place = place(where), places = {} }
+    local name = types.symbol(value, where, { kind = "entry", position = position })
+    return name and { name = name, place = where }
   end
   if type(value) ~= "table" or value == host.every then
-    return wrong(where, format("entry number %d", position), value, "a name or k.entry 'name' { ... }")
+    return wrong(where, { kind = "entry", position = position }, value, "a name or k.entry 'name' { ... }")
   end
-  local body, owner = named_table("entry", value, where, position)
-  if not body then
+  local owner, title = owner_of("entry", value, where, position)
+  if not owner then
     return
   end
-  local entry = check_table("entry", body, where, owner, context)
-  entry.place = place(where)
-  if body.twin_of ~= nil and body.bits == nil then
-    report(inside(where, "twin_of"), "%s has 'twin_of' without 'bits', expected bits = 'same' or 'close'", owner)
-  elseif body.bits ~= nil and body.twin_of == nil then
-    report(inside(where, "bits"), "%s has 'bits' without 'twin_of', expected both or neither", owner)
+  local entry = check_table("entry", value, where, owner, context, title)
+  entry.place = where
+  if value.twin_of ~= nil and value.bits == nil then
+    report(entry.places.twin_of, "%s has 'twin_of' without 'bits', expected bits = 'same' or 'close'", owner)
+  elseif value.bits ~= nil and value.twin_of == nil then
+    report(entry.places.bits, "%s has 'bits' without 'twin_of', expected both or neither", owner)
   end
   if entry.twin_of then
     entry.twin_module, entry.twin_entry = match(entry.twin_of, "^(.-):(.*)$")
   end
   local least, most = entry.static_smem, entry.limits and entry.limits.static_smem
   if least and most and least > most then
-    report(inside(where, "static_smem"), "%s declares %d bytes of static shared memory and limits them to %d",
+    report(entry.places.static_smem, "%s declares %d bytes of static shared memory and limits them to %d",
       owner, least, most)
   end
   return entry
 end
 
 -- Reports the second of two things with one name.
-local function once(seen, name, where, owner)
-  if seen[name] then
-    local first = seen[name]
-    report(where, "%s is declared twice, first at %s:%d", owner, first.file, first.line)
+local function once(seen, kind, name, where)
+  local first = seen[name]
+  if first then
+    local file, line = host.place(first)
+    report(where, "%s is declared twice, first at %s:%d", { kind = kind, name = name }, file, line)
     return false
   end
-  seen[name] = place(where)
+  seen[name] = where
   return true
 end
 
@@ -184,7 +197,7 @@ function types.entries(value, where, what, context)
   for i, item in ipairs(items) do
     local spot = inside(where, i, item)
     local entry = check_entry(item, spot, i, context)
-    if entry and entry.name and once(seen, entry.name, spot, "entry " .. quoted(entry.name)) then
+    if entry and entry.name and once(seen, "entry", entry.name, spot) then
       list[#list + 1] = entry
     end
   end
@@ -208,15 +221,13 @@ function types.modules(value, where, what)
   end
   for i, item in ipairs(items) do
     if type(item) ~= "table" or item == host.every then
-      wrong(spots[i], format("module number %d", i), item, "k.module 'name' { ... }")
+      wrong(spots[i], { kind = "module", position = i }, item, "k.module 'name' { ... }")
     else
-      local body, owner = named_table("module", item, spots[i], i)
-      if body then
-        local module = check_table("module", body, spots[i], owner)
-        module.place = place(spots[i])
-        if module.name and once(seen, module.name, spots[i], "module " .. quoted(module.name)) then
-          list[#list + 1] = module
-        end
+      local owner, title = owner_of("module", item, spots[i], i)
+      local module = owner and check_table("module", item, spots[i], owner, nil, title)
+      if module and module.name and once(seen, "module", module.name, spots[i]) then
+        module.place = spots[i]
+        list[#list + 1] = module
       end
     end
   end
@@ -245,16 +256,17 @@ return function(path, ...)
   end
   local mark = marks[result]
   if mark then
-    where = { file = mark.file, line = mark.line, name = mark.name }
+    where = mark
     if mark.kind ~= "target" then
       return report(where, "the description returns a %s, expected the table of k.target { ... }", mark.kind)
     end
   end
-  local owner = type(result.name) == "string" and "target " .. quoted(result.name) or "the target"
+  local owner = type(result.name) == "string" and { kind = "target", name = result.name } or "the target"
   local target = check_table("target", result, where, owner)
-  target.place = place(where)
+  target.place = where
   check_compute(target, where)
   if type(result.modules) == "table" and next(result.modules) == nil and not marks[result.modules]
+      and result.modules ~= host.every
       and not result.inherits then
     report(inside(where, "modules"), "'modules' of %s is empty, expected at least one module", owner)
   end

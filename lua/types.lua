@@ -2,7 +2,7 @@
 -- that returns the value for the C side, or nil after it reported what is wrong.
 local host = ...
 local words = host.own "words"
-local report, wrong, inside, place = words.report, words.wrong, words.inside, words.place
+local report, wrong, inside = words.report, words.wrong, words.inside
 local quoted, suggestion = words.quoted, words.suggestion
 local names_of, items_of = words.names_of, words.items_of
 local find, format, sub = string.find, string.format, string.sub
@@ -120,8 +120,9 @@ end
 function types.paths(value, where, what)
   local paths = {}
   for i, item in ipairs(items_of(value, where, what, "a list of folders")) do
-    local path = types.path(item, inside(where, i), format("folder %d in %s", i, what))
-    paths[#paths + 1] = path and { path = path, place = place(inside(where, i)) }
+    local spot = inside(where, i)
+    local path = types.path(item, spot, { "folder %d in %s", i, of = what })
+    paths[#paths + 1] = path and { path = path, place = spot }
   end
   return paths
 end
@@ -137,7 +138,7 @@ local owned_flags = {
 function types.flags(value, where, what)
   local flags = {}
   for i, item in ipairs(items_of(value, where, what, "a list of compiler options")) do
-    local spot, name = inside(where, i), format("option %d in %s", i, what)
+    local spot, name = inside(where, i), { "option %d in %s", i, of = what }
     if type(item) ~= "string" or not find(item, "^%-[^%c]+$") or not host.utf8(item) then
       wrong(spot, name, item, "a compiler option that starts with '-'")
     else
@@ -199,7 +200,7 @@ function types.tile(value, where, what)
   end
   local list, good = {}, true
   for _, name in ipairs(names_of(value, where, what)) do
-    local spot, label = inside(where, name), format("constant %s in %s", quoted(name), what)
+    local spot, label = inside(where, name), { "constant %s in %s", name, of = what }
     if not find(name, "^[A-Za-z_][A-Za-z0-9_]*$") or cpp_words[name] or sub(name, 1, 4) == "KPK_" then
       good = false
       report(spot, "the name of %s is no ASCII identifier that a kernel may use (C++ words and KPK_ are taken)",

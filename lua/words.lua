@@ -7,27 +7,11 @@ local format, sub = string.format, string.sub
 
 -- ---- Places ---------------------------------------------------------------------------------------
 
--- A place: a constructor call or the file's result (file, line, name), then steps into it.
-local function inside(where, key, value)
+-- A place is a constructor's mark or the file's result (file, line, name), or a step into one: a field
+-- or a position (up, key). `owner`: whose field it is, for messages.
+local function inside(where, key, value, owner)
   local mark = type(value) == "table" and marks[value]
-  if mark then
-    return { file = mark.file, line = mark.line, name = mark.name }
-  end
-  local place = { file = where.file, line = where.line, name = where.name }
-  for i, step in ipairs(where) do
-    place[i] = step
-  end
-  place[#place + 1] = key
-  return place
-end
-
-local function report(where, text, ...)
-  host.report(where, format(text, ...))
-end
-
-local function place(where)
-  local file, line, col = host.place(where)
-  return { file = file, line = line, col = col }
+  return mark or { up = where, key = key, owner = owner }
 end
 
 -- ---- Words ----------------------------------------------------------------------------------------
@@ -37,6 +21,28 @@ local function quoted(text)
     text = sub(text, 1, 57) .. "..."
   end
   return "'" .. host.printable(text) .. "'"
+end
+
+-- What a message speaks of, put into words only when there is a message: a text; a field's place; a
+-- thing { kind = "entry", name = "x" }; or { "words %s of %s", part, of = outer }.
+local function say(what)
+  if type(what) ~= "table" then
+    return what
+  elseif what.owner then
+    return format("'%s' of %s", what.key, say(what.owner))
+  elseif what.of then
+    local part = what[2]
+    return format(what[1], type(part) == "string" and quoted(part) or part, say(what.of))
+  end
+  return what.kind .. " " .. (what.name and quoted(what.name) or format("number %d", what.position or 1))
+end
+
+local function report(where, text, ...)
+  local args = table.pack(...)
+  for i = 1, args.n do
+    args[i] = say(args[i])
+  end
+  host.report(where, format(text, table.unpack(args, 1, args.n)))
 end
 
 local function shown(value)
@@ -60,11 +66,6 @@ end
 
 local function wrong(where, what, value, expected)
   report(where, "%s is %s, expected %s", what, shown(value), expected)
-end
-
--- "'block' of entry 'x'"
-local function field(name, owner)
-  return format("'%s' of %s", name, owner)
 end
 
 local function suggestion(word, names)
@@ -125,11 +126,9 @@ end
 return {
   inside = inside,
   report = report,
-  place = place,
   quoted = quoted,
   shown = shown,
   wrong = wrong,
-  field = field,
   suggestion = suggestion,
   names_of = names_of,
   items_of = items_of,

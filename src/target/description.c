@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "target/language.h"
+
 struct reader {
     lua_State *lua;
     struct arena *arena;
@@ -40,11 +42,8 @@ static struct target_size size(struct reader *reader, const char *name)
 static struct loc loc(struct reader *reader, const char *name)
 {
     struct loc value = {0};
-    if (lua_getfield(reader->lua, -1, name) == LUA_TTABLE) {
-        value.file = text(reader, "file");
-        value.line = size(reader, "line").value;
-        value.col = size(reader, "col").value;
-    }
+    if (lua_getfield(reader->lua, -1, name) == LUA_TTABLE)
+        value = language_place(reader->lua, -1);
     lua_pop(reader->lua, 1);
     return value;
 }

@@ -39,6 +39,9 @@ struct declared_module {
     const char **flags;
     size_t flag_count;
     struct folders includes;
+    const char *path; /* of the source, root-relative; NULL until roots_resolve found it */
+    const char **include_paths; /* all that it searches, in order; set by roots_resolve */
+    size_t include_path_count;
     struct dropped *drops;
     size_t drop_count;
 };

@@ -34,14 +34,21 @@ static void mark(lua_State *lua, const char *kind, const char *name)
     lua_pop(lua, 1);
 }
 
-/* A copy: one table given to two constructors is two things. */
-static void push_copy(lua_State *lua, int index)
+/* Makes the table at index 1 the constructor's own: one that another has marked is copied. */
+static void own(lua_State *lua)
 {
+    lua_settop(lua, 1);
+    lua_getfield(lua, LUA_REGISTRYINDEX, MARKS);
+    lua_pushvalue(lua, 1);
+    bool taken = lua_gettable(lua, 2) != LUA_TNIL;
+    lua_settop(lua, 1);
+    if (!taken)
+        return;
     lua_newtable(lua);
-    for (lua_pushnil(lua); lua_next(lua, index);) {
+    for (lua_pushnil(lua); lua_next(lua, 1);) {
         lua_pushvalue(lua, -2);
         lua_insert(lua, -2);
-        lua_settable(lua, -4);
+        lua_settable(lua, 2);
         sandbox_spend(lua, 1);
     }
 }
@@ -51,7 +58,7 @@ static int make_target(lua_State *lua)
     if (lua_type(lua, 1) != LUA_TTABLE)
         return luaL_error(lua, "k.target got a %s, expected a table: k.target { ... }",
                           luaL_typename(lua, 1));
-    push_copy(lua, 1);
+    own(lua);
     mark(lua, "target", NULL);
     return 1;
 }
@@ -63,7 +70,7 @@ static int make_named(lua_State *lua)
     if (lua_type(lua, 1) != LUA_TTABLE)
         return luaL_error(lua, "k.%s '%s' got a %s, expected a table: k.%s '%s' { ... }", kind,
                           name, luaL_typename(lua, 1), kind, name);
-    push_copy(lua, 1);
+    own(lua);
     mark(lua, kind, name);
     return 1;
 }
@@ -181,45 +188,47 @@ static const char *text_field(lua_State *lua, int index, const char *name)
     return text;
 }
 
-/* A place of lua/check.lua (file, line, name, then steps) as a place in the text. */
-static struct loc resolve(lua_State *lua, int index)
+struct loc language_place(lua_State *lua, int index)
 {
     enum {
         STEPS = 16
     };
     struct sandbox *sandbox = sandbox_of(lua);
     struct locate_step steps[STEPS];
-    size_t count = 0;
-    const char *shown = text_field(lua, index, "file"), *name = text_field(lua, index, "name");
-    const struct sandbox_file *file = shown ? sandbox_find(sandbox, shown) : NULL;
-    if (!file)
-        return (struct loc){0};
-    lua_getfield(lua, index, "line");
-    bool known = !lua_isnil(lua, -1);
-    uint32_t line = (uint32_t)lua_tointeger(lua, -1);
-    lua_getfield(lua, index, "exact");
-    bool exact = lua_toboolean(lua, -1);
-    lua_pop(lua, 2);
-    if (!known || exact)
-        return (struct loc){file->path, line, 0};
-    for (; count < STEPS && lua_geti(lua, index, (lua_Integer)count + 1) != LUA_TNIL; count++) {
+    size_t first = STEPS;
+    int top = lua_gettop(lua);
+    lua_pushvalue(lua, index);
+    /* From the last step to the constructor's mark. Tables that C leaves keep the strings alive. */
+    for (; first > 0 && lua_getfield(lua, -1, "up") == LUA_TTABLE; lua_remove(lua, -2)) {
+        lua_getfield(lua, -2, "key");
         bool text = lua_type(lua, -1) == LUA_TSTRING;
-        steps[count] = (struct locate_step){
+        steps[--first] = (struct locate_step){
             text ? lua_tostring(lua, -1) : NULL,
             text ? 0 : (size_t)lua_tointeger(lua, -1),
         };
         lua_pop(lua, 1);
     }
-    if (count < STEPS)
-        lua_pop(lua, 1);
-    struct locate_place place = locate(&file->text, line, name, steps, count);
-    return (struct loc){file->path, place.line, place.col};
+    lua_settop(lua, top + 1);
+    const char *shown = text_field(lua, -1, "file"), *name = text_field(lua, -1, "name");
+    struct sandbox_file *file = shown ? sandbox_find(sandbox, shown) : NULL;
+    struct loc loc = {.file = file ? file->path : NULL};
+    bool known = lua_getfield(lua, -1, "line") != LUA_TNIL;
+    bool exact = lua_getfield(lua, -2, "exact") != LUA_TNIL;
+    loc.line = (uint32_t)lua_tointeger(lua, -2);
+    lua_settop(lua, top);
+    if (file && known && !exact) {
+        struct locate_place place =
+            locate(sandbox->arena, &file->text, loc.line, name, steps + first, STEPS - first);
+        loc.line = place.line;
+        loc.col = place.col;
+    }
+    return loc;
 }
 
 static int host_place(lua_State *lua)
 {
     luaL_checktype(lua, 1, LUA_TTABLE);
-    struct loc loc = resolve(lua, 1);
+    struct loc loc = language_place(lua, 1);
     lua_pushstring(lua, loc.file);
     lua_pushinteger(lua, loc.line);
     lua_pushinteger(lua, loc.col);
@@ -230,7 +239,7 @@ static int host_report(lua_State *lua)
 {
     luaL_checktype(lua, 1, LUA_TTABLE);
     const char *message = luaL_checkstring(lua, 2);
-    diag_error_at(sandbox_of(lua)->diags, resolve(lua, 1), "%s", message);
+    diag_error_at(sandbox_of(lua)->diags, language_place(lua, 1), "%s", message);
     return 0;
 }
 
@@ -276,7 +285,9 @@ static int host_try(lua_State *lua)
 {
     lua_settop(lua, 2);
     struct sandbox *sandbox = sandbox_of(lua);
+    sandbox_watch(lua, true);
     bool ok = lua_pcall(lua, 1, 1, 0) == LUA_OK;
+    sandbox_watch(lua, false);
     lua_pushboolean(lua, ok);
     lua_insert(lua, 1);
     if (ok)
@@ -372,6 +383,7 @@ static int run(lua_State *lua)
     lua_pushstring(lua, path);
     lua_insert(lua, 2);
     lua_call(lua, 0, LUA_MULTRET);
+    sandbox_watch(lua, false);
     lua_call(lua, lua_gettop(lua) - 1, 1);
     if (!lua_istable(lua, 1))
         return sandbox_fail(lua);

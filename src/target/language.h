@@ -14,4 +14,7 @@ bool language_open(struct sandbox *sandbox);
  * sandbox's list; returns false when nothing could be read. */
 bool language_run(struct sandbox *sandbox, const char *path, struct description *out);
 
+/* The place in the text that a place of lua/words.lua at `index` stands for. */
+struct loc language_place(lua_State *lua, int index);
+
 #endif

@@ -82,18 +82,6 @@ static bool load_parent(struct description *description, const char *root, const
     return ok;
 }
 
-static void check_sources(const struct description *description, const char *root,
-                          struct arena *arena, struct diags *diags)
-{
-    for (size_t i = 0; i < description->module_count; i++) {
-        const struct declared_module *module = &description->modules[i];
-        size_t ignored;
-        if (module->source)
-            roots_source(module, root, arena, diags);
-        roots_includes(module, root, arena, diags, &ignored);
-    }
-}
-
 static struct description *load(const char *path, const char *root, const char *dir,
                                 const struct chain *child, struct arena *arena, struct diags *diags)
 {
@@ -108,7 +96,7 @@ static struct description *load(const char *path, const char *root, const char *
     if (ok && description->inherits)
         ok = load_parent(description, root, dir, &here, arena, diags);
     if (ok && description->name)
-        check_sources(description, root, arena, diags);
+        roots_resolve(description, root, arena, diags);
     if (ok && diags->errors == errors) {
         struct merged merged;
         inherit_merge(description, arena, diags, &merged);
@@ -134,13 +122,13 @@ static const char **join_flags(const struct declared_module *module, struct aren
     return list;
 }
 
-static void fill_module(const struct declared_module *declared, const char *root,
-                        struct arena *arena, struct diags *diags, struct target_module *out)
+static void fill_module(const struct declared_module *declared, struct arena *arena,
+                        struct target_module *out)
 {
     *out = (struct target_module){
         .name = declared->name,
         .origin = declared->owner->name,
-        .source = roots_source(declared, root, arena, diags),
+        .source = declared->path,
         .loc = declared->loc,
         .every = declared->every,
         .split = declared->split,
@@ -149,11 +137,12 @@ static void fill_module(const struct declared_module *declared, const char *root
         .entry_count = declared->entry_count,
         .constants = declared->constants,
         .constant_count = declared->constant_count,
+        .includes = declared->include_paths,
+        .include_count = declared->include_path_count,
     };
     for (size_t i = 0; i < declared->entry_count; i++)
         out->entries[i] = declared->entries[i].entry;
     out->flags = join_flags(declared, arena, &out->flag_count);
-    out->includes = roots_includes(declared, root, arena, diags, &out->include_count);
 }
 
 static struct target *fill(const struct description *description, const char *root,
@@ -180,7 +169,7 @@ static struct target *fill(const struct description *description, const char *ro
         .absent_count = merged.absent_count,
     };
     for (size_t i = 0; i < merged.module_count; i++)
-        fill_module(merged.modules[i], root, arena, diags, &target->modules[i]);
+        fill_module(merged.modules[i], arena, &target->modules[i]);
     for (size_t i = 0; i < merged.lever_count; i++)
         target->levers[i] = merged.levers[i]->lever;
     for (size_t i = 0; i < merged.absent_count; i++)

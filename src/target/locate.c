@@ -7,7 +7,12 @@ void source_index(struct arena *arena, const char *data, size_t size, struct sou
     size_t count = 1;
     for (size_t i = 0; i < size; i++)
         count += data[i] == '\n' || data[i] == '\r';
-    *out = (struct source_text){data, size, arena_alloc(arena, count, sizeof(size_t)), 1};
+    *out = (struct source_text){
+        .data = data,
+        .size = size,
+        .lines = arena_alloc(arena, count, sizeof(size_t)),
+        .line_count = 1,
+    };
     for (size_t i = 0; i < size; i++) {
         if (data[i] != '\n' && data[i] != '\r')
             continue;
@@ -144,13 +149,6 @@ static bool is_word(const struct scanner *scan, const char *word)
            memcmp(scan->text->data + token->start, word, size) == 0;
 }
 
-static bool is_string(const struct scanner *scan, const char *content)
-{
-    const struct token *token = &scan->token;
-    return token->kind == TOKEN_STRING && token->text_size == strlen(content) &&
-           memcmp(scan->text->data + token->text_start, content, token->text_size) == 0;
-}
-
 static struct locate_place place_of(const struct source_text *text, size_t offset)
 {
     size_t low = 0, high = text->line_count;
@@ -164,156 +162,276 @@ static struct locate_place place_of(const struct source_text *text, size_t offse
     return (struct locate_place){(uint32_t)(low + 1), (uint32_t)(offset - text->lines[low] + 1)};
 }
 
-/* Skips to the end of the value that starts at the current token: the ',' or ';' after it or the
- * '}' that closes its table. */
-static void skip_value(struct scanner *scan)
-{
-    unsigned depth = 0;
-    for (; scan->token.kind != TOKEN_END; next(scan)) {
-        if (!depth && (is_mark(scan, ',') || is_mark(scan, ';') || is_mark(scan, '}')))
-            return;
-        if (is_mark(scan, '{') || is_mark(scan, '(') || is_mark(scan, '['))
-            depth++;
-        else if (is_mark(scan, '}') || is_mark(scan, ')') || is_mark(scan, ']'))
-            depth -= depth > 0;
-        else if (is_word(scan, "function") || is_word(scan, "if") || is_word(scan, "do"))
-            depth++; /* commas of a body belong to the body */
-        else if (is_word(scan, "end"))
-            depth -= depth > 0;
-    }
-}
+/* ---- The tables of a text ----------------------------------------------------------------------
+ */
 
-/* At the key of a `NAME =` or `["NAME"] =` field: moves to its value and says whether it is the one
- * wanted. Leaves other tokens alone. */
-static bool at_field(struct scanner *scan, const char *wanted, bool *out_match)
-{
-    struct scanner ahead = *scan;
-    bool match = false;
-    if (ahead.token.kind == TOKEN_NAME) {
-        match = wanted && is_word(&ahead, wanted);
-    } else if (is_mark(&ahead, '[')) {
-        next(&ahead);
-        match = wanted && is_string(&ahead, wanted);
-        next(&ahead);
-        if (!is_mark(&ahead, ']'))
-            return false;
-    } else {
-        return false;
-    }
-    next(&ahead);
-    if (!is_mark(&ahead, '='))
-        return false;
-    next(&ahead);
-    if (is_mark(&ahead, '='))
-        return false; /* a comparison */
-    *scan = ahead;
-    *out_match = match;
-    return true;
-}
+struct field {
+    const char *key; /* into the text; NULL: positional */
+    size_t key_size, position, offset;
+    size_t table; /* what its value is, NONE when that is no table in the text */
+};
 
-/* With the scanner at the value of a step, moves to the '{' of the table that it is, through
- * `k.module "name"` and the like. */
-static bool enter_table(struct scanner *scan)
+/* A table constructor. Those of a text are in the order of their starts. */
+struct source_table {
+    size_t start;     /* of the expression whose end it is: `k` in `k.module "fwd" {` */
+    const char *name; /* into the text: the string of that expression, NULL when it has none */
+    size_t name_size;
+    struct field *fields;
+    size_t field_count;
+};
+
+enum {
+    DEPTH_MAX = 250 /* Lua itself allows 200 */
+};
+
+static const size_t NONE = SIZE_MAX;
+
+struct parser {
+    struct scanner scan;
+    struct source_tables *out;
+    struct arena *arena;
+    unsigned depth;
+    size_t table_cap, root_start;
+};
+
+/* An expression such as `k.module "fwd"`, as far as the tokens have shown it. */
+struct expression {
+    bool open, after_name;
+    size_t start, name_start, name_size;
+    bool named;
+};
+
+static bool is_keyword(const struct scanner *scan)
 {
-    unsigned depth = 0;
-    for (; scan->token.kind != TOKEN_END; next(scan)) {
-        if (is_mark(scan, '{'))
+    static const char *const words[] = {
+        "and",      "break",  "do",   "else", "elseif", "end",   "false", "for",
+        "function", "goto",   "if",   "in",   "local",  "nil",   "not",   "or",
+        "repeat",   "return", "then", "true", "until",  "while",
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (is_word(scan, words[i]))
             return true;
-        if (is_mark(scan, '('))
-            depth++;
-        bool part = scan->token.kind == TOKEN_NAME || scan->token.kind == TOKEN_STRING ||
-                    is_mark(scan, '.') || is_mark(scan, '(') || (is_mark(scan, ')') && depth);
-        if (!part || is_word(scan, "function"))
-            return false;
-    }
     return false;
 }
 
-/* With the scanner at '{': moves to the value of the step; the place is that of its key, or of the
- * value when it has none. */
-static bool find_step(struct scanner *scan, const struct locate_step *step, size_t *out_offset)
+/* Takes the current token into the expression, or ends it. */
+static void extend(struct expression *expression, const struct scanner *scan)
 {
-    size_t position = 0;
+    const struct token *token = &scan->token;
+    bool name = token->kind == TOKEN_NAME && !is_keyword(scan);
+    bool joint = is_mark(scan, '.') || is_mark(scan, '(') || is_mark(scan, ')');
+    if (name && (!expression->open || expression->after_name)) {
+        *expression = (struct expression){.open = true, .start = token->start};
+    } else if (token->kind == TOKEN_STRING && expression->open) {
+        expression->named = true;
+        expression->name_start = token->text_start;
+        expression->name_size = token->text_size;
+    } else if (name || (joint && expression->open)) {
+        expression->named &= is_mark(scan, ')'); /* what more follows makes another name of it */
+    } else {
+        expression->open = false;
+    }
+    expression->after_name = name;
+}
+
+static void *grow(struct arena *arena, void *items, size_t count, size_t *cap, size_t size)
+{
+    if (count < *cap)
+        return items;
+    *cap = *cap ? *cap * 2 : 8;
+    void *more = arena_alloc(arena, *cap, size);
+    if (count)
+        memcpy(more, items, count * size);
+    return more;
+}
+
+static int nesting(const struct scanner *scan)
+{
+    static const char *const opening[] = {"function", "if", "do", "repeat"};
+    if (is_mark(scan, '(') || is_mark(scan, '['))
+        return 1;
+    if (is_mark(scan, ')') || is_mark(scan, ']') || is_word(scan, "end") || is_word(scan, "until"))
+        return -1;
+    for (size_t i = 0; i < sizeof opening / sizeof *opening; i++)
+        if (is_word(scan, opening[i]))
+            return 1;
+    return 0;
+}
+
+static void parse_fields(struct parser *parser, size_t table);
+
+/* With the current token at '{': adds its table and moves past its '}'. */
+static size_t parse_table(struct parser *parser, const struct expression *expression)
+{
+    struct source_tables *out = parser->out;
+    const struct scanner *scan = &parser->scan;
+    size_t index = out->count;
+    out->tables =
+        grow(parser->arena, out->tables, out->count, &parser->table_cap, sizeof *out->tables);
+    out->tables[out->count++] = (struct source_table){
+        .start = expression->open ? expression->start : scan->token.start,
+        .name = expression->open && expression->named ? scan->text->data + expression->name_start
+                                                      : NULL,
+        .name_size = expression->name_size,
+    };
+    if (out->tables[index].start == parser->root_start)
+        out->root = index;
+    parser->depth++;
+    parse_fields(parser, index);
+    parser->depth--;
+    return index;
+}
+
+/* Moves over a value to the ',', ';' or '}' after it, or to the end of a text that is no value;
+ * keeps the tables on the way. Returns the one that the value is. */
+static size_t parse_value(struct parser *parser, bool in_table)
+{
+    struct scanner *scan = &parser->scan;
+    struct expression expression = {0};
+    size_t start = scan->token.start, found = NONE;
+    int depth = 0;
+    while (scan->token.kind != TOKEN_END) {
+        if (in_table && depth <= 0 &&
+            (is_mark(scan, ',') || is_mark(scan, ';') || is_mark(scan, '}')))
+            break;
+        if (is_mark(scan, '{') && parser->depth < DEPTH_MAX) {
+            size_t table = parse_table(parser, &expression);
+            if (parser->out->tables[table].start == start)
+                found = table;
+            expression.open = false;
+            continue;
+        }
+        depth += nesting(scan);
+        bool returns = !in_table && depth <= 0 && is_word(scan, "return");
+        extend(&expression, scan);
+        next(scan);
+        if (returns)
+            parser->root_start = scan->token.start;
+    }
+    return found;
+}
+
+/* At the key of a `NAME =` or `["NAME"] =` field: notes it and moves to the value. */
+static void parse_key(struct scanner *scan, struct field *field)
+{
+    struct scanner ahead = *scan;
+    bool bracket = is_mark(&ahead, '[');
+    if (bracket)
+        next(&ahead);
+    struct token key = ahead.token;
+    if (key.kind != (bracket ? TOKEN_STRING : TOKEN_NAME))
+        return;
+    next(&ahead);
+    if (bracket) {
+        if (!is_mark(&ahead, ']'))
+            return;
+        next(&ahead);
+    }
+    if (!is_mark(&ahead, '='))
+        return;
+    next(&ahead);
+    if (is_mark(&ahead, '='))
+        return; /* a comparison */
+    field->key = scan->text->data + (bracket ? key.text_start : key.start);
+    field->key_size = bracket ? key.text_size : key.end - key.start;
+    *scan = ahead;
+}
+
+static void parse_fields(struct parser *parser, size_t table)
+{
+    struct scanner *scan = &parser->scan;
+    struct field *fields = NULL;
+    size_t count = 0, cap = 0, position = 0;
     next(scan);
     while (scan->token.kind != TOKEN_END && !is_mark(scan, '}')) {
-        size_t start = scan->token.start;
-        bool match = false;
-        if (!at_field(scan, step->name, &match))
-            match = !step->name && ++position == step->index;
-        if (match) {
-            *out_offset = start;
-            return true;
-        }
-        skip_value(scan);
+        struct field field = {.offset = scan->token.start};
+        parse_key(scan, &field);
+        if (!field.key)
+            field.position = ++position;
+        field.table = parse_value(parser, true);
+        fields = grow(parser->arena, fields, count, &cap, sizeof *fields);
+        fields[count++] = field;
         if (is_mark(scan, ',') || is_mark(scan, ';'))
             next(scan);
     }
-    return false;
-}
-
-/* Moves to what the file returns: after the last `return` outside of every block and bracket. */
-static bool find_return(struct scanner *scan)
-{
-    static const char *const opening[] = {"function", "if", "do", "repeat"};
-    struct scanner best = {0};
-    unsigned depth = 0;
-    for (next(scan); scan->token.kind != TOKEN_END; next(scan)) {
-        bool open = is_mark(scan, '{') || is_mark(scan, '(');
-        for (size_t i = 0; i < sizeof opening / sizeof *opening; i++)
-            open |= is_word(scan, opening[i]);
-        bool close = is_mark(scan, '}') || is_mark(scan, ')') || is_word(scan, "end") ||
-                     is_word(scan, "until");
-        depth += open;
-        depth -= close && depth;
-        if (!depth && is_word(scan, "return"))
-            best = *scan;
-    }
-    if (!best.text)
-        return false;
-    *scan = best;
     next(scan);
-    return true;
+    parser->out->tables[table].fields = fields;
+    parser->out->tables[table].field_count = count;
 }
 
-/* Moves to the start of the expression that is the constructor's call, from its line on: the one
- * with the string `name`, or without a name the one before the first brace. */
-static bool find_constructor(struct scanner *scan, uint32_t line, const char *name)
+static void parse_text(struct arena *arena, struct source_text *text)
 {
-    enum {
-        TOKENS = 4096 /* a name stands near the start of its call */
-    };
-    if (line > scan->text->line_count)
-        return false;
-    scan->at = scan->text->lines[line - 1];
-    next(scan);
-    struct scanner start = *scan;
-    bool chained = false, after_name = false;
-    for (int i = 0; i < TOKENS && scan->token.kind != TOKEN_END; i++, next(scan)) {
-        bool is_name = scan->token.kind == TOKEN_NAME;
-        if (name ? is_string(scan, name) : is_mark(scan, '{')) {
-            if (chained)
-                *scan = start;
-            return true;
-        }
-        bool part = is_name || is_mark(scan, '.') || is_mark(scan, '(');
-        if (part && (!chained || (after_name && is_name)))
-            start = *scan;
-        chained = part;
-        after_name = is_name;
+    struct parser parser = {
+        .scan = {.text = text}, .out = &text->tables, .arena = arena, .root_start = NONE};
+    text->tables = (struct source_tables){.parsed = true, .root = NONE};
+    if (text->size >= 3 && memcmp(text->data, "\xEF\xBB\xBF", 3) == 0)
+        parser.scan.at = 3;
+    next(&parser.scan);
+    parse_value(&parser, false);
+}
+
+/* ---- Finding -----------------------------------------------------------------------------------
+ */
+
+/* The table whose expression starts on `line` and has the string `name`, else one there whose name
+ * the text does not tell. */
+static size_t find_table(const struct source_text *text, uint32_t line, const char *name)
+{
+    const struct source_tables *tables = &text->tables;
+    size_t low = 0, high = tables->count, unnamed = NONE;
+    if (line > text->line_count)
+        return NONE;
+    size_t from = text->lines[line - 1];
+    size_t to = line < text->line_count ? text->lines[line] : text->size;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (tables->tables[middle].start < from)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return false;
+    for (size_t i = low; i < tables->count && tables->tables[i].start < to; i++) {
+        const struct source_table *table = &tables->tables[i];
+        bool constructor = text->data[table->start] != '{';
+        if (constructor && table->name && name && strlen(name) == table->name_size &&
+            memcmp(name, table->name, table->name_size) == 0)
+            return i;
+        if (constructor && !table->name && unnamed == NONE)
+            unnamed = i;
+    }
+    return unnamed;
 }
 
-struct locate_place locate(const struct source_text *text, uint32_t line, const char *name,
-                           const struct locate_step *steps, size_t count)
+static const struct field *find_field(const struct source_table *table,
+                                      const struct locate_step *step)
 {
-    struct scanner scan = {.text = text};
-    bool found = line ? find_constructor(&scan, line, name) : find_return(&scan);
-    if (!found)
+    size_t size = step->name ? strlen(step->name) : 0;
+    /* The n-th positional value is the n-th field or a later one. */
+    for (size_t i = step->name ? 0 : step->index - 1; i < table->field_count; i++) {
+        const struct field *field = &table->fields[i];
+        if (step->name
+                ? field->key && field->key_size == size && memcmp(field->key, step->name, size) == 0
+                : field->position == step->index)
+            return field;
+    }
+    return NULL;
+}
+
+struct locate_place locate(struct arena *arena, struct source_text *text, uint32_t line,
+                           const char *name, const struct locate_step *steps, size_t count)
+{
+    if (!text->tables.parsed)
+        parse_text(arena, text);
+    size_t at = line ? find_table(text, line, name) : text->tables.root;
+    if (at == NONE)
         return (struct locate_place){line, 0};
-    size_t offset = scan.token.start;
-    for (size_t i = 0; i < count; i++)
-        if (!enter_table(&scan) || !find_step(&scan, &steps[i], &offset))
+    size_t offset = text->tables.tables[at].start;
+    for (size_t i = 0; i < count && at != NONE; i++) {
+        const struct field *field = find_field(&text->tables.tables[at], &steps[i]);
+        if (!field)
             break;
+        offset = field->offset;
+        at = field->table;
+    }
     return place_of(text, offset);
 }

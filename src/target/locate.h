@@ -9,11 +9,19 @@
 
 /* Finds where a field of a table stands in the text of a Lua file, by tokens alone. */
 
+/* The table constructors of a text. */
+struct source_tables {
+    bool parsed;
+    struct source_table *tables;
+    size_t count, root; /* root: the one that the file returns, SIZE_MAX when it returns none */
+};
+
 struct source_text {
     const char *data;
     size_t size;
     size_t *lines; /* offset at which each line starts */
     size_t line_count;
+    struct source_tables tables; /* of a text that Lua has parsed; filled by the first locate() */
 };
 
 /* Indexes the lines of a text as Lua counts them; `data` is borrowed. */
@@ -32,7 +40,7 @@ struct locate_place {
 /* Where steps[0..count) lead to from the table constructor that starts on `line`: `name` is the
  * string before its brace ("fwd" in `k.module "fwd" {`), NULL when there is none. Line 0: the table
  * that the file returns. Stops at the deepest step that the text shows. */
-struct locate_place locate(const struct source_text *text, uint32_t line, const char *name,
-                           const struct locate_step *steps, size_t count);
+struct locate_place locate(struct arena *arena, struct source_text *text, uint32_t line,
+                           const char *name, const struct locate_step *steps, size_t count);
 
 #endif

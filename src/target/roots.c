@@ -23,18 +23,19 @@ const char *roots_find(const char *path, struct arena *arena, struct diags *diag
     return path_dir(arena, folder);
 }
 
-/* Fills `out`, when it is not NULL, with the folders that every module of `owner` has; returns how
- * many. */
-static size_t default_folders(const struct description *owner, struct arena *arena,
-                              const char **out)
+/* kernels/<target>/common of a description and its parents, then kernels/common. */
+static const char **default_folders(const struct description *owner, struct arena *arena,
+                                    size_t *out_count)
 {
-    size_t count = 0;
-    for (; owner; owner = owner->parent, count++)
-        if (out)
-            out[count] = arena_printf(arena, "kernels/%s/common", owner->name);
-    if (out)
-        out[count] = "kernels/common";
-    return count + 1;
+    size_t count = 1;
+    for (const struct description *at = owner; at; at = at->parent)
+        count++;
+    const char **list = arena_alloc(arena, count, sizeof *list), **next = list;
+    for (; owner; owner = owner->parent)
+        *next++ = arena_printf(arena, "kernels/%s/common", owner->name);
+    *next = "kernels/common";
+    *out_count = count;
+    return list;
 }
 
 static int by_bytes(const struct dirent **a, const struct dirent **b)
@@ -74,50 +75,70 @@ static void no_source(const struct declared_module *module, const char *const *f
     str_free(&tried);
 }
 
-const char *roots_source(const struct declared_module *module, const char *root,
-                         struct arena *arena, struct diags *diags)
+static const char *find_source(const struct declared_module *module, const char *const *folders,
+                               size_t count, const char *root, struct arena *arena,
+                               struct diags *diags)
 {
-    bool bare = !strchr(module->source, '/');
-    size_t count = bare ? default_folders(module->owner, arena, NULL) : 1;
-    const char **folders = arena_alloc(arena, count, sizeof *folders);
-    if (bare)
-        default_folders(module->owner, arena, folders);
-    else
-        folders[0] = path_dir(arena, module->source);
+    const char *dir = path_dir(arena, module->source);
+    if (strchr(module->source, '/')) {
+        folders = &dir;
+        count = 1;
+    }
     for (size_t i = 0; i < count; i++) {
         const char *found = path_join(arena, folders[i], path_base(module->source));
         const char *path = path_join(arena, root, found);
-        if (access(path, F_OK) != 0)
-            continue;
         if (file_is_regular(path))
             return found;
-        diag_error_at(diags, module->source_loc, "source '%s' of module '%s' is no regular file",
-                      found, module->name);
-        return NULL;
+        if (access(path, F_OK) == 0) {
+            diag_error_at(diags, module->source_loc,
+                          "source '%s' of module '%s' is no regular file", found, module->name);
+            return NULL;
+        }
     }
     no_source(module, folders, count, root, arena, diags);
     return NULL;
 }
 
-const char **roots_includes(const struct declared_module *module, const char *root,
-                            struct arena *arena, struct diags *diags, size_t *out_count)
+static size_t add_folders(const struct folders *folders, const char **list, size_t count)
 {
-    const struct folders *const own[] = {&module->owner->includes, &module->includes};
-    size_t defaults = default_folders(module->owner, arena, NULL), count = 0;
-    const char **list = arena_alloc(arena, defaults + own[0]->count + own[1]->count, sizeof *list);
-    default_folders(module->owner, arena, list);
-    for (size_t i = 0; i < defaults; i++)
-        if (file_is_dir(path_join(arena, root, list[i])))
-            list[count++] = list[i];
-    for (size_t i = 0; i < 2; i++) {
-        for (size_t j = 0; j < own[i]->count; j++) {
-            const struct folder *item = &own[i]->items[j];
-            list[count++] = item->path;
-            if (!file_is_dir(path_join(arena, root, item->path)))
-                diag_error_at(diags, item->loc, "the include folder '%s' does not exist",
-                              item->path);
-        }
+    for (size_t i = 0; i < folders->count; i++)
+        list[count++] = folders->items[i].path;
+    return count;
+}
+
+static void check_folders(const struct folders *folders, const char *root, struct arena *arena,
+                          struct diags *diags)
+{
+    for (size_t i = 0; i < folders->count; i++)
+        if (!file_is_dir(path_join(arena, root, folders->items[i].path)))
+            diag_error_at(diags, folders->items[i].loc, "the include folder '%s' does not exist",
+                          folders->items[i].path);
+}
+
+void roots_resolve(struct description *description, const char *root, struct arena *arena,
+                   struct diags *diags)
+{
+    size_t folder_count, common = 0;
+    const char **folders = default_folders(description, arena, &folder_count);
+    const char **shared =
+        arena_alloc(arena, folder_count + description->includes.count, sizeof *shared);
+    for (size_t i = 0; i < folder_count; i++)
+        if (file_is_dir(path_join(arena, root, folders[i])))
+            shared[common++] = folders[i];
+    common = add_folders(&description->includes, shared, common);
+    check_folders(&description->includes, root, arena, diags);
+    for (size_t i = 0; i < description->module_count; i++) {
+        struct declared_module *module = &description->modules[i];
+        if (module->source)
+            module->path = find_source(module, folders, folder_count, root, arena, diags);
+        module->include_paths = shared;
+        module->include_path_count = common;
+        if (!module->includes.count)
+            continue;
+        module->include_paths =
+            arena_alloc(arena, common + module->includes.count, sizeof *module->include_paths);
+        memcpy(module->include_paths, shared, common * sizeof *shared);
+        module->include_path_count = add_folders(&module->includes, module->include_paths, common);
+        check_folders(&module->includes, root, arena, diags);
     }
-    *out_count = count;
-    return list;
 }

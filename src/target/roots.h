@@ -11,18 +11,15 @@
 const char *roots_find(const char *path, struct arena *arena, struct diags *diags,
                        const char **out_dir);
 
-/* The root-relative path of a module's source: a bare name is looked for in
- * kernels/<declaring target>/common/, then in its parents', then in kernels/common/. NULL with an
- * error when it is nowhere. */
-const char *roots_source(const struct declared_module *module, const char *root,
-                         struct arena *arena, struct diags *diags);
+/* Fills the paths of every module that a description itself declares; its parents are read by then.
+ * A bare source name is looked for in kernels/<declaring target>/common/, then in its parents',
+ * then in kernels/common/. The include folders are those of this list that exist, then the target's
+ * `includes`, then the module's own. Adds an error for each source or folder that does not exist.
+ */
+void roots_resolve(struct description *description, const char *root, struct arena *arena,
+                   struct diags *diags);
 
 /* The name in `folder` that is nearest to `name`, NULL when none is near. */
 const char *roots_nearest(const char *folder, const char *name, struct arena *arena);
-
-/* The include folders of a module: those of the list above that exist, then the declaring target's
- * `includes`, then the module's own. A folder of the last two that does not exist is an error. */
-const char **roots_includes(const struct declared_module *module, const char *root,
-                            struct arena *arena, struct diags *diags, size_t *out_count);
 
 #endif

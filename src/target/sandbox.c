@@ -13,7 +13,7 @@
 #include "target/guard.h"
 
 enum {
-    HOOK_STEPS = 200, /* instructions between two looks at the limits */
+    HOOK_STEPS = 1000, /* instructions between two looks at the limits */
     TRACE_LINES = 4,
     TRACE_LEVELS = 32,   /* Lua finds a level by walking to it */
     FILE_MAX = 16 << 20, /* bytes of a file's text */
@@ -84,6 +84,12 @@ static void hook(lua_State *lua, lua_Debug *frame)
     }
     if (sandbox->over)
         luaL_error(lua, "%s", sandbox->over);
+}
+
+void sandbox_watch(lua_State *lua, bool on)
+{
+    if (!sandbox_of(lua)->over)
+        lua_sethook(lua, on ? hook : NULL, on ? LUA_MASKCOUNT : 0, HOOK_STEPS);
 }
 
 static void pass_limit(struct sandbox *sandbox, const char *limit)
@@ -255,7 +261,7 @@ bool sandbox_call(struct sandbox *sandbox, int args, int results)
 /* ---- Chunks ------------------------------------------------------------------------------------
  */
 
-const struct sandbox_file *sandbox_find(const struct sandbox *sandbox, const char *path)
+struct sandbox_file *sandbox_find(struct sandbox *sandbox, const char *path)
 {
     for (size_t i = 0; i < sandbox->file_count; i++)
         if (strcmp(sandbox->files[i].path, path) == 0)
@@ -372,7 +378,8 @@ bool sandbox_open(struct sandbox *sandbox, struct arena *arena, struct diags *di
     if (!sandbox->lua)
         return diag_error(diags, "cannot start Lua: out of memory");
     *(struct sandbox **)lua_getextraspace(sandbox->lua) = sandbox;
-    lua_sethook(sandbox->lua, hook, LUA_MASKCOUNT, HOOK_STEPS);
+    sandbox_watch(sandbox->lua, true);
+    lua_gc(sandbox->lua, LUA_GCINC, 1000, 0, 0); /* short runs: collect when memory grew tenfold */
     lua_pushcfunction(sandbox->lua, open_libraries);
     return sandbox_call(sandbox, 0, 0);
 }

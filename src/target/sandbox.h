@@ -55,6 +55,10 @@ void sandbox_close(struct sandbox *sandbox);
 /* The sandbox that this state belongs to. */
 struct sandbox *sandbox_of(lua_State *lua);
 
+/* Whether instructions count: for what descriptions run, not for lua/'s own checks of them, whose work
+ * the size of the description bounds. */
+void sandbox_watch(lua_State *lua, bool on);
+
 /* Counts work done in C; raises a Lua error past the limit. */
 void sandbox_spend(lua_State *lua, double steps);
 
@@ -89,6 +93,6 @@ bool sandbox_load_own(struct sandbox *sandbox, const char *name);
 struct loc sandbox_where(struct sandbox *sandbox, int level);
 
 /* The file with this path, NULL when none of that name was loaded. */
-const struct sandbox_file *sandbox_find(const struct sandbox *sandbox, const char *path);
+struct sandbox_file *sandbox_find(struct sandbox *sandbox, const char *path);
 
 #endif

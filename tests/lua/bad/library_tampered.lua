@@ -7,4 +7,4 @@ pairs = nil
 type = nil
 error = nil
 
-return k.target { name = "bad", arch = "sm_90a", nmae = 1, modules = { k.module "m" { source = "a.cu", entries = { "e" } } } }
+return k.target { name = "bad", arch = "sm_90a", nname = 1, modules = { k.module "m" { source = "a.cu", entries = { "e" } } } }

@@ -13,7 +13,7 @@ return k.target {
         k.entry "x" { block = 32 },
       },
     },
-    k.module "bwd" { source = "b.cu", entriess = k.every },
+    k.module "bwd" { source = "b.cu", entreies = k.every },
   },
   expected_absent = { ["fwd:x"] = "twice wrong" },
 }

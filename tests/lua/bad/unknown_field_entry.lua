@@ -7,7 +7,7 @@ return k.target {
       source = "a.cu",
       entries = {
         k.entry "e" {
-          blok = 256,
+          blockk = 256,
         },
       },
     },

@@ -5,7 +5,7 @@ return k.target {
   modules = {
     k.module "m" {
       source = "a.cu",
-      entriess = { "e" },
+      entreies = { "e" },
     },
   },
 }
