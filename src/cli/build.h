@@ -40,6 +40,9 @@ struct build_target {
     bool written; /* the image's bytes differ from those that were there */
 };
 
+/* Whether a signal asked the build to end. */
+bool build_stopped(void);
+
 /* Fills one unit per module of the target, in the target's order. */
 void build_units(const struct target *target, struct arena *arena, struct compile_unit *out_units);
 
@@ -49,8 +52,8 @@ void build_units(const struct target *target, struct arena *arena, struct compil
 bool build_check(struct cli *cli, struct build_target *build, bool notes);
 
 /* What an image was made from: kpack, NVRTC, commit, digests of sources; the same for the same
- * inputs. A new reference. */
-json_t *build_stamp(struct cli *cli, const struct build_target *build);
+ * inputs. `needs_commit`: warn when there is none. A new reference. */
+json_t *build_stamp(struct cli *cli, const struct build_target *build, bool needs_commit);
 
 /* The stamp as the image carries it. In the arena. */
 const char *build_stamp_text(struct cli *cli, const json_t *stamp);

@@ -131,7 +131,11 @@ bool build_publish(struct cli *cli, struct build_target *build, bool stamp)
 {
     struct image image = image_of(&cli->arena, build);
     struct str bytes = {0};
-    json_t *made_from = build_stamp(cli, build);
+    json_t *made_from = build_stamp(cli, build, stamp);
+    if (build_stopped()) { /* git was stopped as well, so the stamp may lack the commit */
+        json_decref(made_from);
+        return false;
+    }
     if (stamp)
         image.stamp = build_stamp_text(cli, made_from);
     bool ok = image_write(&image, 0, &bytes, &build->stats, &cli->diags);

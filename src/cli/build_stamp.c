@@ -6,6 +6,7 @@
 
 #include "base/digest.h"
 #include "base/file.h"
+#include "base/file.h"
 #include "base/str.h"
 #include "cli/git.h"
 
@@ -59,15 +60,32 @@ static json_t *sources_json(const struct compile_input *files, size_t count)
     return sources;
 }
 
-json_t *build_stamp(struct cli *cli, const struct build_target *build)
+/* The description's own path under the root, NULL when it is elsewhere. */
+static const char *own_name(struct cli *cli, const struct target *target)
+{
+    struct diags ignored = {0}; /* it was read a moment ago */
+    const char *path = path_real(&cli->arena, target->path, &ignored);
+    size_t length = strlen(target->root);
+    diag_free(&ignored);
+    bool under = path && strncmp(path, target->root, length) == 0 && path[length] == '/';
+    return under ? path + length + 1 : NULL;
+}
+
+json_t *build_stamp(struct cli *cli, const struct build_target *build, bool needs_commit)
 {
     const struct compile_result *first = build->modules[0].result;
     size_t count;
     struct compile_input *files = used_files(cli, build, &count);
-    const char **names = arena_alloc(&cli->arena, count, sizeof *names);
+    const char **names = arena_alloc(&cli->arena, count + 1, sizeof *names);
+    const char *own = own_name(cli, build->target);
     for (size_t i = 0; i < count; i++)
         names[i] = files[i].name;
-    struct git_state git = git_query(build->target->root, names, count, &cli->arena);
+    names[count] = own;
+    struct git_state git =
+        git_query(build->target->root, names, count + (own != NULL), &cli->arena);
+    if (needs_commit && !git.commit)
+        diag_add(&cli->diags, DIAG_WARNING, (struct loc){.file = build->target->path},
+                 "the stamp has no commit: %s", git.problem);
     json_t *object = json_object();
     json_object_set_new(object, "kpack", json_string(KPACK_VERSION));
     json_object_set_new(object, "nvrtc",

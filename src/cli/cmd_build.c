@@ -54,6 +54,11 @@ static void on_signal(int signal)
     stop_signal = signal;
 }
 
+bool build_stopped(void)
+{
+    return stop_signal != 0;
+}
+
 static void catch_signals(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -275,7 +280,7 @@ static void compile(struct run *run)
     compile_run(run->units, run->unit_count, &options, &run->cli->arena, run->results,
                 &run->cli->diags);
     progress_end(&progress);
-    if (!stop_signal) /* what an interrupted worker says is no news */
+    if (!build_stopped()) /* what an interrupted worker says is no news */
         cli_flush(run->cli);
 }
 
@@ -294,7 +299,7 @@ static void check(struct run *run)
 
 static void publish(struct run *run)
 {
-    for (size_t i = 0; i < run->build_count && !stop_signal; i++) {
+    for (size_t i = 0; i < run->build_count && !build_stopped(); i++) {
         struct build_target *build = &run->builds[i];
         if (!build->ok)
             continue;
@@ -346,13 +351,13 @@ enum cli_exit cmd_build(struct cli *cli, const struct cli_args *args)
     choose_workers(&run);
     if (!find_cuda(&run))
         return CLI_FAILED;
-    if (!stop_signal)
+    if (!build_stopped())
         compile(&run);
-    if (!stop_signal)
+    if (!build_stopped())
         check(&run);
-    if (!stop_signal && (run.options.keep_going || !cli->diags.errors))
+    if (!build_stopped() && (run.options.keep_going || !cli->diags.errors))
         publish(&run);
-    if (stop_signal) {
+    if (build_stopped()) {
         die_by(stop_signal);
         return CLI_FAILED;
     }

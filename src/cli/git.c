@@ -25,12 +25,12 @@ static const char *find_git(struct arena *arena)
     return NULL;
 }
 
-/* Moves what one pipe holds into `out` (NULL: drops it); closes it at its end. */
+/* Moves what one pipe holds into `out`; closes it at its end. */
 static void drain(int *fd, struct str *out)
 {
     char chunk[4096];
     ssize_t got = read(*fd, chunk, sizeof chunk);
-    if (got > 0 && out)
+    if (got > 0)
         str_add(out, chunk, (size_t)got);
     if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) {
         close(*fd);
@@ -38,16 +38,22 @@ static void drain(int *fd, struct str *out)
     }
 }
 
-/* Runs a command; its standard output goes to `out`. Whether it exited with status 0. */
-static bool run(const char *const argv[], struct str *out)
+struct output {
+    struct str out, error;
+};
+
+/* Runs a command and keeps what it writes. Whether it exited with status 0. */
+static bool run(const char *const argv[], struct output *output)
 {
-    struct diags ignored = {0};
+    struct diags diags = {0};
     struct proc proc;
-    str_clear(out);
-    bool ok = proc_start(argv, NULL, &proc, &ignored);
-    diag_free(&ignored);
-    if (!ok)
+    str_clear(&output->out);
+    str_clear(&output->error);
+    if (!proc_start(argv, NULL, &proc, &diags)) {
+        str_adds(&output->error, diags.items[0].message);
+        diag_free(&diags);
         return false;
+    }
     close(proc.in);
     proc.in = -1;
     while (proc.out >= 0 || proc.error >= 0) {
@@ -55,38 +61,49 @@ static bool run(const char *const argv[], struct str *out)
         if (poll(fds, 2, -1) < 0 && errno != EINTR)
             break;
         if (proc.out >= 0 && fds[0].revents)
-            drain(&proc.out, out);
+            drain(&proc.out, &output->out);
         if (proc.error >= 0 && fds[1].revents)
-            drain(&proc.error, NULL);
+            drain(&proc.error, &output->error);
     }
     int status = proc_wait(&proc);
+    if (!output->error.len && status)
+        proc_describe(status, &output->error);
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static bool is_dirty(const char *git, const char *root, const char *const *used, size_t used_count,
+                     struct arena *arena, struct output *output)
+{
+    const char *status[] = {git,           "--no-optional-locks",  "-C", root, "status",
+                            "--porcelain", "--untracked-files=no", NULL};
+    const char *fixed[] = {git, "-C", root, "--literal-pathspecs", "ls-files", "--error-unmatch",
+                           "--"};
+    size_t count = sizeof fixed / sizeof *fixed;
+    if (!run(status, output) || output->out.len)
+        return true;
+    const char **tracked = arena_alloc(arena, count + used_count + 1, sizeof *tracked);
+    memcpy(tracked, fixed, sizeof fixed);
+    memcpy(tracked + count, used, used_count * sizeof *used);
+    return used_count && !run(tracked, output);
 }
 
 struct git_state git_query(const char *root, const char *const *used, size_t used_count,
                            struct arena *arena)
 {
     struct git_state state = {0};
-    struct str out = {0};
+    struct output output = {0};
     const char *git = find_git(arena);
-    const char *head[] = {git, "-C", root, "rev-parse", "--verify", "-q", "HEAD", NULL};
-    const char *status[] = {git,           "--no-optional-locks",  "-C", root, "status",
-                            "--porcelain", "--untracked-files=no", NULL};
-    if (!git || !run(head, &out) || !out.len) {
-        str_free(&out);
-        return state;
+    const char *head[] = {git, "-C", root, "rev-parse", "--verify", "HEAD", NULL};
+    if (!git) {
+        state.problem = "git is not installed";
+    } else if (!run(head, &output) || !output.out.len) {
+        state.problem =
+            arena_strndup(arena, str_text(&output.error), strcspn(str_text(&output.error), "\n"));
+    } else {
+        state.commit = arena_strndup(arena, output.out.data, strcspn(output.out.data, "\n"));
+        state.dirty = is_dirty(git, root, used, used_count, arena, &output);
     }
-    state.commit = arena_strndup(arena, out.data, strcspn(out.data, "\n"));
-    state.dirty = !run(status, &out) || out.len;
-    if (!state.dirty && used_count) {
-        const char *fixed[] = {
-            git, "-C", root, "--literal-pathspecs", "ls-files", "--error-unmatch", "--"};
-        size_t count = sizeof fixed / sizeof *fixed;
-        const char **tracked = arena_alloc(arena, count + used_count + 1, sizeof *tracked);
-        memcpy(tracked, fixed, sizeof fixed);
-        memcpy(tracked + count, used, used_count * sizeof *used);
-        state.dirty = !run(tracked, &out);
-    }
-    str_free(&out);
+    str_free(&output.out);
+    str_free(&output.error);
     return state;
 }

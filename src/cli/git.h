@@ -10,6 +10,7 @@
 struct git_state {
     const char *commit; /* in the arena; NULL: not a repository, no commit yet, or no git here */
     bool dirty; /* a tracked file differs from the commit, or a file of `used` is untracked */
+    const char *problem; /* why there is no commit; in the arena */
 };
 
 /* Asks git about `root`; `used` are root-relative names of files that a build read. */

@@ -299,6 +299,9 @@ def _():
         same(sidecar()["dirty"], False)
         write(f"{folder}/kernels/m.h", "#define M 2\n")
         same(sidecar()["dirty"], True)
+        subprocess.run([*git, "rm", "-q", "--cached", "tiny.lua"], check=True)
+        subprocess.run([*git, "commit", "-qam", "w"], check=True)
+        same(sidecar()["dirty"], True)
 
 
 @test("--stamp puts it into the image, without times; without it a commit changes no byte")
@@ -315,10 +318,14 @@ def _():
         same(len(stamped), 1)
         check(plain not in stamped)
         check(all(b'"commit":null' in x and b'"kernels/m.cu":"' in x for x in stamped))
+        result = build(folder, "tiny.lua", "--stamp")
+        check("kpack: warning: tiny.lua: the stamp has no commit: fatal: not a git repository" in result.err, result)
+        result = build(folder, "tiny.lua", "--stamp", env={"PATH": "/nowhere"})
+        check("kpack: warning: tiny.lua: the stamp has no commit: git is not installed" in result.err, result)
         lines = kpack("list", "out/tiny.kpk", cwd=folder).out.splitlines()
         check(lines[1].startswith('stamp: {"kpack":"'), lines)
         git = ["git", "-C", folder, "-c", "user.name=x", "-c", "user.email=x@example.com"]
-        for words in (["init", "-q"], ["add", "kernels"], ["commit", "-qm", "x"]):
+        for words in (["init", "-q"], ["add", "kernels", "tiny.lua"], ["commit", "-qm", "x"]):
             subprocess.run([*git, *words], check=True)
         for text, end in ((GOOD, ""), ("// changed\n" + GOOD, " and changes to it")):
             source(folder, "m", text)

@@ -16,7 +16,7 @@ ENTRY_FIELDS = ["name", "block", "dynamic_smem", "static_smem", "registers", "sp
                 "stack_bytes", "code_bytes", "twin_of", "bits"]
 
 # What varies with zstd and with how the writer groups.
-PACKED = [(r"[\d.]+ KiB on disk", "N on disk"), (r"number \d+, in group \d+ \(.* packed to .*\)", "number N, in group N")]
+PACKED = [(r"in \d+ groups?,", "in N groups,"), (r"[\d.]+ KiB on disk", "N on disk"), (r"number \d+, in group \d+ \(.* packed to .*\)", "number N, in group N")]
 SIZES = [(r"has 33\d\d bytes", "has N bytes"), (r"says 33\d\d", "says M")]
 
 
