@@ -131,9 +131,9 @@ cuda: $B/bin/kpack
 
 FATBINARY ?= $(firstword $(wildcard $(CUDA_HOME)/bin/fatbinary /usr/local/cuda/bin/fatbinary) fatbinary)
 
-gpu-bundle: images out/obj/device_cost
+gpu-bundle: images out/obj/device_cost out/obj/sanitize
 	@rm -rf out/gpu.tmp && mkdir -p out/gpu.tmp/lib out/gpu.tmp/tests
-	$(Q)cp out/hopper.kpk out/gb10.kpk out/obj/device_cost out/gpu.tmp
+	$(Q)cp out/hopper.kpk out/gb10.kpk out/obj/device_cost out/obj/sanitize out/gpu.tmp
 	$(Q)cp out/lib/libkpk.so out/lib/libkpk_ops.so out/gpu.tmp/lib
 	$(Q)cp -R tests/gpu tests/bench out/gpu.tmp/tests
 	@find out/gpu.tmp -name __pycache__ -prune -exec rm -rf {} +
@@ -143,10 +143,12 @@ gpu-bundle: images out/obj/device_cost
 	    if [ "$$kib" -ge 16384 ]; then echo "out/gpu.tmp has $$kib KiB: a bundle stays under 16384" >&2; exit 1; fi; \
 	    rm -rf out/gpu && mv out/gpu.tmp out/gpu && echo "out/gpu: $$kib KiB; copy it and run tests/gpu/run there"
 
-out/obj/device_cost: tests/bench/device_cost.c src/runtime/kpk.h Makefile | setup
+out/obj/device_cost: tests/bench/device_cost.c src/runtime/kpk.h
+out/obj/sanitize: tests/gpu/sanitize.c src/runtime/kpk.h src/ops/w8a16.h
+out/obj/device_cost out/obj/sanitize: Makefile | setup
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARNINGS) -Isrc -o $@ $< -ldl
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARNINGS) -Isrc -o $@ $(filter %.c,$^) -ldl
 
 # ---- Benchmarks that need no device --------------------------------------------------------------
 

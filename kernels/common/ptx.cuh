@@ -225,6 +225,17 @@ template <int pending> DEVICE void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 
+// Takes registers for, or gives them back from, each thread of a warpgroup; the block's sum may not grow.
+template <u32 registers> DEVICE void registers_take()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
+}
+
+template <u32 registers> DEVICE void registers_give()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
+}
+
 // Makes this thread's writes to shared memory visible to wgmma and the copy engine.
 DEVICE void fence_async_shared()
 {

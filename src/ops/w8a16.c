@@ -2,18 +2,27 @@
 
 #include <string.h>
 
-#include "ops/ops_util.h"
+#include "ops/ops_tensor.h"
+#include "ops/w8a16_rules.h"
 
 enum {
     PIPELINED,
     M32,
     M64,
     PIPE128,
+    HOPPER_16,
+    HOPPER_32,
+    HOPPER_64,
+    HOPPER_128,
     ROWS_16,
     ROWS_32,
     ROWS_64,
     KERNEL_COUNT
 };
+
+#define HOPPER_MODULE "w8a16_gemm_hopper"
+#define HOPPER_SMEM(stages, stage_bytes)                                                           \
+    (W8A16_HOPPER_HEADER_BYTES + (stages##u) * (stage_bytes##u))
 
 static const struct ops_entry entries[KERNEL_COUNT] = {
     [PIPELINED] = {"w8a16_gemm_pipelined", "w8a16_gemm_pipelined", W8A16_BLOCK, 0},
@@ -21,6 +30,10 @@ static const struct ops_entry entries[KERNEL_COUNT] = {
              W8A16_M32_SMEM_BYTES},
     [M64] = {"w8a16_gemm_pipelined_m64", "w8a16_gemm_pipelined_m64", W8A16_BLOCK, 0},
     [PIPE128] = {"w8a16_gemm_pipe128", "w8a16_gemm_pipe128", W8A16_BLOCK, W8A16_PIPE128_SMEM_BYTES},
+    [HOPPER_16] = {HOPPER_MODULE, "w8a16_gemm_hopper_m16", 160, HOPPER_SMEM(16, 12288)},
+    [HOPPER_32] = {HOPPER_MODULE, "w8a16_gemm_hopper_m32", 160, HOPPER_SMEM(13, 16384)},
+    [HOPPER_64] = {HOPPER_MODULE, "w8a16_gemm_hopper_m64", 160, HOPPER_SMEM(9, 24576)},
+    [HOPPER_128] = {HOPPER_MODULE, "w8a16_gemm_hopper_m128", 384, HOPPER_SMEM(4, 49152)},
     [ROWS_16] = {"w8a16_tc_rows", "w8a16_tc_rows_16", W8A16_ROWS_BLOCK, 0},
     [ROWS_32] = {"w8a16_tc_rows", "w8a16_tc_rows_32", W8A16_ROWS_BLOCK, 0},
     [ROWS_64] = {"w8a16_tc_rows", "w8a16_tc_rows_64", W8A16_ROWS_BLOCK, 0},
@@ -43,6 +56,8 @@ static const struct ops_constant constants[] = {
     {"w8a16_gemm_pipe128", "N_TILE", W8A16_PIPE128_TILE},
     {"w8a16_gemm_pipe128", "GROUP_ROWS", W8A16_PIPE128_GROUP_ROWS},
     {"w8a16_gemm_pipe128", "FP8_BLOCK", W8A16_K_BLOCK},
+    {HOPPER_MODULE, "MAX_STAGES", W8A16_HOPPER_MAX_STAGES},
+    {HOPPER_MODULE, "FP8_BLOCK", W8A16_K_BLOCK},
     {"w8a16_tc_rows", "N_TILE", W8A16_ROWS_COLS},
     {"w8a16_tc_rows", "FP8_BLOCK", W8A16_K_BLOCK},
 };
@@ -72,6 +87,10 @@ kpk_status w8a16_bind(kpk_image *image, const struct w8a16_desc *desc, struct w8
     if (status != KPK_OK)
         return status;
 
+    kpk_image_info info;
+    status = kpk_get_image(image, &info);
+    if (status != KPK_OK)
+        return status;
     *out_ops = (struct w8a16){
         .image = image,
         .message = desc->message,
@@ -81,29 +100,22 @@ kpk_status w8a16_bind(kpk_image *image, const struct w8a16_desc *desc, struct w8
         .m64 = kernels[M64],
         .pipe128 = kernels[PIPE128],
         .rows = {kernels[ROWS_16], kernels[ROWS_32], kernels[ROWS_64]},
-        .policy =
-            w8a16_policy_of(ops_lever(image, "canonical_tiers", false),
-                            ops_lever(image, "row_exact_tiers", false), desc->canonical),
+        .hopper = {kernels[HOPPER_16], kernels[HOPPER_32], kernels[HOPPER_64], kernels[HOPPER_128]},
+        .encode = (void (*)(void))ops_tensor_encoder_of(image),
+        .sm_count = info.sm_count,
+        .no_twins = desc->no_twins,
+        .policy = w8a16_policy_of(ops_lever(image, "canonical_tiers", false),
+                                  ops_lever(image, "row_exact_tiers", false), desc->canonical),
         .no_pipe128 = ops_lever(image, "no_w8a16_pipe128", false),
         .no_rows = ops_lever(image, "no_w8a16_tc_rows", false),
     };
     return KPK_OK;
 }
 
-static uint32_t tiles(uint32_t extent, uint32_t tile)
+static kpk_status launch_with(const struct w8a16 *ops, int which, kpk_kernel kernel, kpk_grid grid,
+                              uint32_t smem, void **pointers, struct CUstream_st *stream,
+                              struct w8a16_route *route)
 {
-    return extent / tile + (extent % tile != 0);
-}
-
-/* Launches entry `which`. The strided kernels take all nine arguments, the others the first seven.
- */
-static kpk_status launch(const struct w8a16 *ops, int which, kpk_kernel kernel, kpk_grid grid,
-                         uint32_t smem, const struct w8a16_args *args, struct CUstream_st *stream,
-                         struct w8a16_route *route)
-{
-    struct w8a16_args a = *args;
-    void *pointers[] = {&a.input, &a.weight, &a.block_scale,  &a.output,      &a.m,
-                        &a.n,     &a.k,      &a.a_row_stride, &a.c_row_stride};
     const struct ops_entry *entry = &entries[which];
     struct ops_log log = log_of(ops);
 
@@ -121,6 +133,66 @@ static kpk_status launch(const struct w8a16 *ops, int which, kpk_kernel kernel, 
     route->grid = grid;
     route->dynamic_smem = smem;
     return KPK_OK;
+}
+
+/* Launches entry `which`. The strided kernels take all nine arguments, the others the first seven.
+ */
+static kpk_status launch(const struct w8a16 *ops, int which, kpk_kernel kernel, kpk_grid grid,
+                         uint32_t smem, const struct w8a16_args *args, struct CUstream_st *stream,
+                         struct w8a16_route *route)
+{
+    struct w8a16_args a = *args;
+    void *pointers[] = {&a.input, &a.weight, &a.block_scale,  &a.output,      &a.m,
+                        &a.n,     &a.k,      &a.a_row_stride, &a.c_row_stride};
+
+    return launch_with(ops, which, kernel, grid, smem, pointers, stream, route);
+}
+
+/* Launches the Hopper twin for these rows, if it can run: route->twin says why not. */
+static kpk_status try_twin(const struct w8a16 *ops, const struct w8a16_args *args,
+                           struct CUstream_st *stream, struct w8a16_route *route)
+{
+    const unsigned twin = w8a16_hopper_twin(args->m);
+    const struct w8a16_hopper_tile *tile = &w8a16_hopper_tiles[twin];
+    struct ops_log log = log_of(ops);
+    struct ops_tensor_map weights, rows;
+    struct w8a16_args a = *args;
+
+    route->twin = w8a16_hopper_refusal(ops, a.m);
+    if (route->twin != W8A16_TAKEN)
+        return KPK_OK;
+    struct w8a16_hopper_plan plan = w8a16_hopper_plan(twin, a.m, a.n, ops->sm_count);
+    const struct ops_tensor_2d weight = {
+        .type = OPS_TENSOR_U8,
+        .swizzle = OPS_TENSOR_SWIZZLE_128,
+        .address = a.weight,
+        .columns = a.k,
+        .rows = a.n,
+        .pitch = a.k,
+        .box_columns = W8A16_K_BLOCK,
+        .box_rows = tile->columns,
+    };
+    const struct ops_tensor_2d input = {
+        .type = OPS_TENSOR_BF16,
+        .swizzle = OPS_TENSOR_SWIZZLE_128,
+        .address = a.input,
+        .columns = a.k,
+        .rows = a.m,
+        .pitch = a.a_row_stride,
+        .box_columns = W8A16_K_BLOCK / 2,
+        .box_rows = tile->rows,
+    };
+    ops_tensor_encoder encoder = (ops_tensor_encoder)ops->encode;
+    const char *name = entries[HOPPER_16 + twin].name;
+    kpk_status status = ops_tensor_encode(encoder, &log, name, "weight", &weight, &weights);
+    if (status == KPK_OK)
+        status = ops_tensor_encode(encoder, &log, name, "input", &input, &rows);
+    if (status != KPK_OK)
+        return status;
+    void *pointers[] = {&weights, &rows, &a.block_scale,  &a.output,   &a.m,
+                        &a.n,     &a.k,  &a.c_row_stride, &plan.stages};
+    return launch_with(ops, HOPPER_16 + (int)twin, ops->hopper[twin], plan.grid, plan.dynamic_smem,
+                       pointers, stream, route);
 }
 
 static kpk_status begin(const struct w8a16 *ops, enum w8a16_launcher launcher,
@@ -154,6 +226,9 @@ static kpk_status try_rows(const struct w8a16 *ops, const struct w8a16_args *a,
     route->rows = w8a16_rows_refusal(ops, a->m, a->n, a->k, a->a_row_stride, a->c_row_stride);
     if (route->rows != W8A16_TAKEN)
         return KPK_OK;
+    kpk_status status = begin(ops, W8A16_ROWS, a);
+    if (status != KPK_OK)
+        return status;
     kpk_grid grid = {a->n / W8A16_ROWS_COLS, 1, 1};
     return launch(ops, ROWS_16 + (int)entry, ops->rows[entry], grid, 0, a, stream, route);
 }
@@ -187,13 +262,16 @@ kpk_status w8a16_gemm_pipelined(const struct w8a16 *ops, uint64_t input, uint64_
     kpk_status status = begin(ops, W8A16_PIPELINED, &args);
     if (status != KPK_OK)
         return status;
+    status = try_twin(ops, &args, stream, route);
+    if (status != KPK_OK || route->contract != W8A16_NOTHING)
+        return status;
     route->pipe128 = w8a16_pipe128_refusal(ops->no_pipe128, m, n, k, ops->pipe128);
     if (route->pipe128 == W8A16_TAKEN) {
-        kpk_grid grid = {n / W8A16_PIPE128_TILE, tiles(m, W8A16_PIPE128_TILE), 1};
+        kpk_grid grid = {n / W8A16_PIPE128_TILE, w8a16_tiles(m, W8A16_PIPE128_TILE), 1};
         return launch(ops, PIPE128, ops->pipe128, grid, W8A16_PIPE128_SMEM_BYTES, &args, stream,
                       route);
     }
-    kpk_grid grid = {tiles(n, W8A16_TILE_COLS), tiles(m, W8A16_TILE_ROWS), 1};
+    kpk_grid grid = {w8a16_tiles(n, W8A16_TILE_COLS), w8a16_tiles(m, W8A16_TILE_ROWS), 1};
     return launch(ops, PIPELINED, ops->pipelined, grid, 0, &args, stream, route);
 }
 
@@ -213,14 +291,16 @@ kpk_status w8a16_gemm_pipelined_m32_strided(const struct w8a16 *ops, uint64_t in
     kpk_status status = begin(ops, W8A16_M32, &args);
     if (status == KPK_OK)
         status = try_rows(ops, &args, stream, route);
-    if (status != KPK_OK || route->contract == W8A16_CONTRACT_ROWS)
+    if (status == KPK_OK && route->contract == W8A16_NOTHING)
+        status = try_twin(ops, &args, stream, route);
+    if (status != KPK_OK || route->contract != W8A16_NOTHING)
         return status;
     route->skinny = w8a16_m32_is_skinny(m, k);
     if (route->skinny) {
-        kpk_grid grid = {tiles(n, W8A16_M16_COLS), 1, 1};
+        kpk_grid grid = {w8a16_tiles(n, W8A16_M16_COLS), 1, 1};
         return launch(ops, M32, ops->m32, grid, w8a16_m16_smem_bytes(k), &args, stream, route);
     }
-    kpk_grid grid = {tiles(n, W8A16_M32_TILE_COLS), tiles(m, W8A16_M32_TILE_ROWS), 1};
+    kpk_grid grid = {w8a16_tiles(n, W8A16_M32_TILE_COLS), w8a16_tiles(m, W8A16_M32_TILE_ROWS), 1};
     return launch(ops, M32, ops->m32, grid, W8A16_M32_SMEM_BYTES, &args, stream, route);
 }
 
@@ -249,9 +329,11 @@ kpk_status w8a16_gemm_pipelined_m64_strided(const struct w8a16 *ops, uint64_t in
     kpk_status status = begin(ops, W8A16_M64, &args);
     if (status == KPK_OK)
         status = try_rows(ops, &args, stream, route);
-    if (status != KPK_OK || route->contract == W8A16_CONTRACT_ROWS)
+    if (status == KPK_OK && route->contract == W8A16_NOTHING)
+        status = try_twin(ops, &args, stream, route);
+    if (status != KPK_OK || route->contract != W8A16_NOTHING)
         return status;
-    kpk_grid grid = {tiles(n, W8A16_M64_TILE_COLS), tiles(m, W8A16_M64_TILE_ROWS), 1};
+    kpk_grid grid = {w8a16_tiles(n, W8A16_M64_TILE_COLS), w8a16_tiles(m, W8A16_M64_TILE_ROWS), 1};
     return launch(ops, M64, ops->m64, grid, 0, &args, stream, route);
 }
 

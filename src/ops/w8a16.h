@@ -54,6 +54,11 @@ extern "C" {
 #define W8A16_PIPE128_MIN_ROWS 256u
 #define W8A16_PIPE128_GROUP_ROWS 8u /* tiles of rows that one raster group spans */
 
+/* The Hopper twins, by the rows of their tile: 16, 32, 64, 128. */
+#define W8A16_HOPPER_TWINS 4u
+#define W8A16_HOPPER_MAX_STAGES 16u
+#define W8A16_HOPPER_HEADER_BYTES 1024u
+
 #define W8A16_ROWS_BLOCK 128u
 #define W8A16_ROWS_COLS 64u
 #define W8A16_ROWS_MAX_ROWS 64u
@@ -69,6 +74,7 @@ struct w8a16_desc {
     kpk_message_fn message; /* NULL: messages are dropped */
     void *message_user;
     bool canonical; /* ask for the canonical policy, as METRALE_CANONICAL_TIERS=1 does */
+    bool no_twins;  /* never run a Hopper twin: for comparing them with what they stand for */
 };
 
 /* Handles, levers and the callback. Filled by w8a16_bind; borrows the image. A zero handle means
@@ -78,14 +84,19 @@ struct w8a16 {
     kpk_message_fn message;
     void *message_user;
     kpk_kernel pipelined, m32, m64, pipe128;
-    kpk_kernel rows[3];       /* _16, _32, _64 */
+    kpk_kernel rows[3]; /* _16, _32, _64 */
+    kpk_kernel hopper[W8A16_HOPPER_TWINS];
+    void (*encode)(void); /* cuTensorMapEncodeTiled, which the twins need; NULL: none run */
+    uint32_t sm_count;
+    bool no_twins;
     enum w8a16_policy policy; /* levers METRALE_CANONICAL_TIERS, METRALE_ROW_EXACT_TIERS */
     bool no_pipe128;          /* lever METRALE_NO_W8A16_PIPE128 */
     bool no_rows;             /* lever METRALE_NO_W8A16_TC_ROWS */
 };
 
 /* Resolves the kernels, reads the levers once and compares constants, blocks and shared memory with
- * the image's. `desc` may be NULL. Errors: ARGUMENT, CONSTANT (both values are named). */
+ * the image's. Bind the image first (kpk_bind): the Hopper twins need a function of the driver.
+ * `desc` may be NULL. Errors: ARGUMENT, CONSTANT (both values are named). */
 KPK_API kpk_status w8a16_bind(kpk_image *image, const struct w8a16_desc *desc,
                               struct w8a16 *out_ops);
 
@@ -99,6 +110,8 @@ enum w8a16_refusal {
     W8A16_REFUSED_K,       /* k is not a positive multiple of 128 */
     W8A16_REFUSED_PITCH,   /* a row pitch is too short, or A's rows are not 16-byte aligned */
     W8A16_REFUSED_ABSENT,  /* the image does not ship it */
+    W8A16_REFUSED_DRIVER,  /* the driver, or an image bound to it, was missing at w8a16_bind */
+    W8A16_REFUSED_ASKED,   /* the bind struct asked for no twins */
     W8A16_REFUSED_COUNT
 };
 
@@ -118,7 +131,8 @@ struct w8a16_route {
     bool skinny; /* the m32 entry ran its skinny body */
     kpk_grid grid;
     uint32_t dynamic_smem;
-    enum w8a16_refusal rows, pipe128; /* W8A16_TAKEN when it ran, or when it was not asked */
+    /* W8A16_TAKEN when it ran, or when it was not asked. */
+    enum w8a16_refusal rows, twin, pipe128;
 };
 
 /* ---- Guards and rules: pure functions ------------------------------------------------------- */
@@ -138,6 +152,18 @@ KPK_API enum w8a16_refusal w8a16_pipe128_refusal(bool no_pipe128, uint32_t m, ui
 KPK_API enum w8a16_refusal w8a16_rows_refusal(const struct w8a16 *ops, uint32_t m, uint32_t n,
                                               uint32_t k, uint32_t a_row_stride,
                                               uint32_t c_row_stride);
+/* Index into w8a16.hopper for m rows, by the smallest tile that holds them; the largest above 128.
+ */
+KPK_API unsigned w8a16_hopper_twin(uint32_t m);
+KPK_API enum w8a16_refusal w8a16_hopper_refusal(const struct w8a16 *ops, uint32_t m);
+/* A twin's launch: whole clusters, and as many stages as fit when the blocks spread over the
+ * device's multiprocessors. */
+struct w8a16_hopper_plan {
+    kpk_grid grid;
+    uint32_t stages, dynamic_smem;
+};
+KPK_API struct w8a16_hopper_plan w8a16_hopper_plan(unsigned twin, uint32_t m, uint32_t n,
+                                                   uint32_t sm_count);
 /* Index into w8a16.rows for m rows: 0 (_16), 1 (_32), 2 (_64). */
 KPK_API unsigned w8a16_rows_entry(uint32_t m);
 /* The row-tier policy from the two levers and the bind struct's wish. */
@@ -148,6 +174,7 @@ enum w8a16_launcher {
     W8A16_PIPELINED,
     W8A16_M32,
     W8A16_M64,
+    W8A16_ROWS,
 };
 
 struct w8a16_args {
@@ -155,7 +182,8 @@ struct w8a16_args {
     uint32_t m, n, k, a_row_stride, c_row_stride;
 };
 
-/* What a launcher's checks say: KPK_OK, or KPK_ERR_UNSUPPORTED with the message in text. */
+/* What a launcher's checks say: KPK_OK, or KPK_ERR_UNSUPPORTED with the message in text. Of
+ * W8A16_ROWS only the addresses are checked: its gate has checked the rest. */
 KPK_API kpk_status w8a16_check(enum w8a16_launcher launcher, const struct w8a16_args *args,
                                char *text, size_t size);
 

@@ -1,4 +1,4 @@
-#include "ops/w8a16.h"
+#include "ops/w8a16_rules.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,11 +24,37 @@ const char *w8a16_refusal_text(enum w8a16_refusal refusal)
         return "a row pitch is too short, or rows of A are not 16-byte aligned";
     case W8A16_REFUSED_ABSENT:
         return "the image does not ship it";
+    case W8A16_REFUSED_DRIVER:
+        return "the image was not bound to a driver with tensor maps";
+    case W8A16_REFUSED_ASKED:
+        return "the caller asked for no twins";
     case W8A16_REFUSED_COUNT:
         break;
     }
     return "unknown refusal";
 }
+
+const struct w8a16_hopper_tile w8a16_hopper_tiles[W8A16_HOPPER_TWINS] = {
+    {.rows = 16,
+     .columns = 64,
+     .cluster = 1,
+     .resident = 3,
+     .max_stages = 16,
+     .stage_bytes = 12288},
+    {.rows = 32,
+     .columns = 64,
+     .cluster = 1,
+     .resident = 3,
+     .max_stages = 13,
+     .stage_bytes = 16384},
+    {.rows = 64, .columns = 64, .cluster = 2, .resident = 3, .max_stages = 9, .stage_bytes = 24576},
+    {.rows = 128,
+     .columns = 128,
+     .cluster = 2,
+     .resident = 1,
+     .max_stages = 4,
+     .stage_bytes = 49152},
+};
 
 static bool whole_blocks(uint32_t k)
 {
@@ -67,6 +93,39 @@ enum w8a16_refusal w8a16_pipe128_refusal(bool no_pipe128, uint32_t m, uint32_t n
     if (!whole_blocks(k))
         return W8A16_REFUSED_K;
     return pipe128.id == 0 ? W8A16_REFUSED_ABSENT : W8A16_TAKEN;
+}
+
+unsigned w8a16_hopper_twin(uint32_t m)
+{
+    return m <= 16 ? 0 : m <= 32 ? 1 : m <= 64 ? 2 : 3;
+}
+
+enum w8a16_refusal w8a16_hopper_refusal(const struct w8a16 *ops, uint32_t m)
+{
+    if (ops->no_twins)
+        return W8A16_REFUSED_ASKED;
+    if (ops->hopper[w8a16_hopper_twin(m)].id == 0)
+        return W8A16_REFUSED_ABSENT;
+    return ops->encode == NULL ? W8A16_REFUSED_DRIVER : W8A16_TAKEN;
+}
+
+struct w8a16_hopper_plan w8a16_hopper_plan(unsigned twin, uint32_t m, uint32_t n, uint32_t sm_count)
+{
+    /* A multiprocessor's shared memory, and what the driver keeps of it per block. */
+    const uint32_t sm_bytes = 228 * 1024, kept = 1024;
+    const struct w8a16_hopper_tile *tile = &w8a16_hopper_tiles[twin];
+    struct w8a16_hopper_plan plan;
+
+    uint32_t columns = w8a16_tiles(w8a16_tiles(n, tile->columns), tile->cluster) * tile->cluster;
+    plan.grid = (kpk_grid){columns, w8a16_tiles(m, tile->rows), 1};
+    uint64_t blocks = (uint64_t)plan.grid.x * plan.grid.y;
+    uint64_t per_sm = sm_count == 0 ? 1 : (blocks + sm_count - 1) / sm_count;
+    uint32_t resident = per_sm < tile->resident ? (uint32_t)per_sm : tile->resident;
+    plan.stages = (sm_bytes / resident - kept - W8A16_HOPPER_HEADER_BYTES) / tile->stage_bytes;
+    if (plan.stages > tile->max_stages)
+        plan.stages = tile->max_stages;
+    plan.dynamic_smem = W8A16_HOPPER_HEADER_BYTES + plan.stages * tile->stage_bytes;
+    return plan;
 }
 
 unsigned w8a16_rows_entry(uint32_t m)
@@ -159,6 +218,7 @@ kpk_status w8a16_check(enum w8a16_launcher launcher, const struct w8a16_args *ar
         [W8A16_PIPELINED] = {"w8a16_gemm_pipelined", W8A16_TILE_ROWS},
         [W8A16_M32] = {"w8a16_gemm_pipelined_m32", W8A16_M32_TILE_ROWS},
         [W8A16_M64] = {"w8a16_gemm_pipelined_m64", W8A16_M64_TILE_ROWS},
+        [W8A16_ROWS] = {"w8a16_tc_rows", W8A16_ROWS_MAX_ROWS},
     };
     const struct {
         const char *name;
@@ -171,7 +231,7 @@ kpk_status w8a16_check(enum w8a16_launcher launcher, const struct w8a16_args *ar
     };
     const char *name = launchers[launcher].name;
 
-    if (!check_shape(launcher, args, text, size))
+    if (launcher != W8A16_ROWS && !check_shape(launcher, args, text, size))
         return KPK_ERR_UNSUPPORTED;
     if (args->n == 0) {
         snprintf(text, size, "%s: n=0 has no columns to compute", name);

@@ -1,5 +1,6 @@
 """The W8A16 launchers through ctypes, their oracle, and makers of problems."""
 import ctypes as C
+import os
 
 import torch
 
@@ -10,26 +11,28 @@ K_BLOCK = 128
 
 
 class Desc(C.Structure):
-    _fields_ = [("message", kpk.MESSAGE), ("message_user", C.c_void_p), ("canonical", C.c_bool)]
+    _fields_ = [("message", kpk.MESSAGE), ("message_user", C.c_void_p), ("canonical", C.c_bool),
+                ("no_twins", C.c_bool)]
 
 
 class Route(C.Structure):
     _fields_ = [("module", C.c_char_p), ("entry", C.c_char_p), ("contract", C.c_int),
                 ("skinny", C.c_bool), ("grid", kpk.Grid), ("dynamic_smem", C.c_uint32),
-                ("rows", C.c_int), ("pipe128", C.c_int), ("twin", C.c_int)]
+                ("rows", C.c_int), ("twin", C.c_int), ("pipe128", C.c_int)]
 
 
 class W8A16:
-    """A bound struct w8a16. canonical: ask for the "rows" contract where it applies."""
+    """A bound struct w8a16. canonical: ask for the "rows" contract where it applies; no_twins: run the
+    named kernels even where a Hopper twin is shipped."""
 
-    def __init__(self, image, canonical=False):
+    def __init__(self, image, canonical=False, no_twins=False):
         self.image = image
         kpk.load_library()
         self.lib = C.CDLL(kpk.find("lib/libkpk_ops.so"))
         self.messages = []
         self.callback = kpk.MESSAGE(lambda user, severity, text: self.messages.append(text.decode()))
         self.struct = C.create_string_buffer(1024)  # struct w8a16
-        desc = Desc(message=self.callback, canonical=canonical)
+        desc = Desc(message=self.callback, canonical=canonical, no_twins=no_twins)
         self.check(self.lib.w8a16_bind(image.handle, C.byref(desc), self.struct))
         self.route = Route()
 
@@ -51,6 +54,29 @@ class W8A16:
         stream = C.c_void_p(torch.cuda.current_stream().cuda_stream)
         self.check(getattr(self.lib, function)(self.struct, *address, *sizes, stream, C.byref(self.route)))
         return self.route
+
+
+class Tiles:
+    """Every way to run the "tile" contract: the Hopper twins, the named kernels, and the 128-row tile where
+    pipe128 would take its place."""
+
+    def __init__(self, image):
+        self.twins = W8A16(image)
+        self.named = W8A16(image, no_twins=True)
+        os.environ["METRALE_NO_W8A16_PIPE128"] = ""
+        self.plain = W8A16(image, no_twins=True)
+        del os.environ["METRALE_NO_W8A16_PIPE128"]
+        self.shipped = {entry.name.decode() for entry in image.entries()}
+
+    def ways(self, m, n, strided=False):
+        """(bound struct, launcher) pairs that take this shape and run different kernels."""
+        found = [] if strided else [(self.plain, "pipelined")]
+        found += [(self.named, name) for name in ("m32", "m64") if f"w8a16_gemm_pipelined_{name}" in self.shipped]
+        if not strided and m >= 256 and n % K_BLOCK == 0 and "w8a16_gemm_pipe128" in self.shipped:
+            found.append((self.named, "pipelined"))
+        if any("hopper" in name for name in self.shipped):
+            found.append((self.twins, "m32" if strided else "by_m"))
+        return found
 
 
 # ---- Oracle -----------------------------------------------------------------------------------------
