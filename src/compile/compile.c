@@ -559,16 +559,20 @@ bool compile_run(const struct compile_unit *units, size_t count,
         out_results[i] = (struct compile_result){.log = ""};
     if (!count)
         return true;
-    /* A worker that dies while it is written to must not take the tool with it. */
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
-    sigaction(SIGPIPE, &ignore, &before);
+    /* A worker that dies while it is written to must not take the tool with it, and how it died
+     * must not be lost to a caller who ignores the ends of children. */
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, standard = {.sa_handler = SIG_DFL};
+    struct sigaction pipe_before, child_before;
+    sigaction(SIGPIPE, &ignore, &pipe_before);
+    sigaction(SIGCHLD, &standard, &child_before);
     make_order(&run);
     run.workers = mem_alloc(run.worker_count, sizeof *run.workers);
     for (size_t i = 0; i < run.worker_count; i++)
         discard(&run.workers[i]);
     loop(&run);
     free(run.workers);
-    sigaction(SIGPIPE, &before, NULL);
+    sigaction(SIGPIPE, &pipe_before, NULL);
+    sigaction(SIGCHLD, &child_before, NULL);
     bool ok = true;
     for (size_t i = 0; i < count; i++)
         ok &= out_results[i].status == COMPILE_OK;

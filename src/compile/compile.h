@@ -68,7 +68,7 @@ struct compile_result {
     size_t spill_count;
     const struct compile_input *opened; /* the source first, then the headers, sorted by name */
     size_t opened_count;
-    const char *const *missed; /* names tried and not found, sorted */
+    const char *const *missed; /* names tried that gave no readable file, sorted */
     size_t missed_count;
     double seconds;
     uint64_t peak_bytes; /* the worker's resident peak */
@@ -84,7 +84,7 @@ enum compile_event {
 struct compile_options {
     const struct cuda *cuda;
     unsigned workers;       /* at least 1 */
-    unsigned unit_timeout;  /* seconds */
+    unsigned unit_timeout;  /* seconds; 0: none */
     uint64_t worker_memory; /* resident bytes one worker may use; 0: no limit */
     bool keep_going;        /* go on with the rest after a unit failed */
     /* Called in the parent, unit == SIZE_MAX for a tick. Errors of the unit are in diags by then.

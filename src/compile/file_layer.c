@@ -21,10 +21,6 @@ static struct layer_log *active; /* NULL: every call goes straight to libc */
 static const char *const *cuda_folders;
 static size_t cuda_folder_count;
 
-/* Buffers behind the streams that NVRTC has been given; freed when the compile is over. */
-static char **buffers;
-static size_t buffer_count, buffer_cap;
-
 struct source {
     int fd;                         /* -1: not a file of the disk */
     const struct embed_file *embed; /* NULL: not built in */
@@ -136,20 +132,33 @@ static int64_t nanoseconds(struct timespec time)
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-static void keep_opened(const char *name, const struct stat *info, const struct str *bytes)
+static const struct str *find_opened(const char *name)
+{
+    for (size_t i = 0; i < active->opened_count; i++)
+        if (strcmp(active->opened[i].name, name) == 0)
+            return &active->bytes[i];
+    return NULL;
+}
+
+/* Records a file and takes its bytes, less a byte order mark, for as long as the log lives. */
+static const struct str *keep_opened(const char *name, const struct stat *info, struct str bytes)
 {
     struct layer_log *log = active;
-    for (size_t i = 0; i < log->opened_count; i++)
-        if (strcmp(log->opened[i].name, name) == 0)
-            return;
     if (log->opened_count == log->opened_cap) {
         log->opened_cap = log->opened_cap ? log->opened_cap * 2 : 64;
         log->opened = mem_resize(log->opened, log->opened_cap, sizeof *log->opened);
+        log->bytes = mem_resize(log->bytes, log->opened_cap, sizeof *log->bytes);
     }
     struct digest_state state;
     digest_start(&state);
-    digest_add(&state, bytes->data, bytes->len);
-    log->opened[log->opened_count++] = (struct compile_input){
+    digest_add(&state, bytes.data, bytes.len);
+    static const char mark[3] = "\xef\xbb\xbf";
+    if (bytes.len >= sizeof mark && memcmp(bytes.data, mark, sizeof mark) == 0) {
+        memmove(bytes.data, bytes.data + sizeof mark, bytes.len - sizeof mark + 1);
+        bytes.len -= sizeof mark;
+    }
+    log->bytes[log->opened_count] = bytes;
+    log->opened[log->opened_count] = (struct compile_input){
         .name = arena_strdup(&log->arena, name),
         .digest = digest_finish(&state),
         .dev = info->st_dev,
@@ -158,6 +167,7 @@ static void keep_opened(const char *name, const struct stat *info, const struct 
         .mtime_ns = nanoseconds(info->st_mtim),
         .ctime_ns = nanoseconds(info->st_ctim),
     };
+    return &log->bytes[log->opened_count++];
 }
 
 static bool read_all(int fd, struct str *out)
@@ -173,45 +183,44 @@ static bool read_all(int fd, struct str *out)
     return true;
 }
 
-/* Under the lock, with a log. */
-static int read_source(const char *given, struct str *out)
+/* Under the lock, with a log. The bytes of a file, the same ones whenever the name is asked for
+ * again: what is recorded is what was compiled even when the file changes meanwhile. */
+static int read_source(const char *given, const struct str **out)
 {
     const char *name = plain_name(given);
     struct source source;
-    str_clear(out);
-    str_add(out, "", 0);
+    if ((*out = find_opened(name)))
+        return 0;
     if (!open_source(name, &source)) {
         int error = errno;
-        if (error == ENOENT || error == ENOTDIR)
-            keep_missed(name);
-        else
+        keep_missed(name);
+        if (error != ENOENT && error != ENOTDIR)
             keep_refused(name);
         return error;
     }
     int error = 0;
-    if (!S_ISREG(source.info.st_mode)) {
+    struct str bytes = {0};
+    str_add(&bytes, "", 0);
+    if (!S_ISREG(source.info.st_mode))
         error = S_ISDIR(source.info.st_mode) ? EISDIR : EINVAL;
-        keep_refused(name);
-    } else if (source.embed) {
-        str_add(out, source.embed->data, source.embed->size);
-    } else if (!read_all(source.fd, out)) {
+    else if (source.embed)
+        str_add(&bytes, source.embed->data, source.embed->size);
+    else if (!read_all(source.fd, &bytes))
         error = errno;
-        keep_refused(name);
-    }
     if (source.fd >= 0)
         close(source.fd);
-    if (error)
+    if (error) {
+        /* A readable file in its place would count. */
+        keep_missed(name);
+        keep_refused(name);
+        str_free(&bytes);
         return error;
-    keep_opened(name, &source.info, out);
-    static const char mark[3] = "\xef\xbb\xbf";
-    if (out->len >= sizeof mark && memcmp(out->data, mark, sizeof mark) == 0) {
-        memmove(out->data, out->data + sizeof mark, out->len - sizeof mark + 1);
-        out->len -= sizeof mark;
     }
+    *out = keep_opened(name, &source.info, bytes);
     return 0;
 }
 
-int layer_read(const char *name, struct str *out)
+int layer_read(const char *name, const struct str **out)
 {
     pthread_mutex_lock(&lock);
     int error = read_source(name, out);
@@ -229,19 +238,21 @@ void layer_start(struct layer_log *log)
 
 void layer_stop(void)
 {
+    const struct str *bytes;
     pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < active->seen_count; i++)
+        read_source(active->seen[i], &bytes);
     active = NULL;
-    for (size_t i = 0; i < buffer_count; i++)
-        free(buffers[i]);
-    free(buffers);
-    buffers = NULL;
-    buffer_count = buffer_cap = 0;
     pthread_mutex_unlock(&lock);
 }
 
 void layer_free(struct layer_log *log)
 {
+    for (size_t i = 0; i < log->opened_count; i++)
+        str_free(&log->bytes[i]);
     free(log->opened);
+    free(log->bytes);
+    free(log->seen);
     free(log->missed);
     free(log->refused);
     arena_free(&log->arena);
@@ -256,19 +267,11 @@ static FILE *open_stream(const char *name, const char *mode)
         errno = EACCES;
         return NULL;
     }
-    struct str bytes = {0};
+    const struct str *bytes = NULL;
     int error = read_source(name, &bytes);
-    FILE *stream = error ? NULL : fmemopen(bytes.data, bytes.len, "r");
-    if (!stream) {
-        str_free(&bytes);
+    FILE *stream = error ? NULL : fmemopen(bytes->data, bytes->len, "r");
+    if (!stream)
         errno = error ? error : EIO;
-        return NULL;
-    }
-    if (buffer_count == buffer_cap) {
-        buffer_cap = buffer_cap ? buffer_cap * 2 : 64;
-        buffers = mem_resize(buffers, buffer_cap, sizeof *buffers);
-    }
-    buffers[buffer_count++] = bytes.data;
     return stream;
 }
 
@@ -278,19 +281,22 @@ static int find_info(const char *given, struct stat *out)
     struct source source;
     if (!open_source(name, &source)) {
         int error = errno;
-        /* What exists and cannot be opened is found again by fopen, which keeps it as refused. */
-        if (error == ENOENT || error == ENOTDIR)
-            keep_missed(name);
+        keep_missed(name);
+        if (error != ENOENT && error != ENOTDIR)
+            keep_refused(name);
         errno = error;
         return -1;
     }
     if (source.fd >= 0)
         close(source.fd);
     if (!S_ISREG(source.info.st_mode) && !S_ISDIR(source.info.st_mode)) {
+        keep_missed(name);
         keep_refused(name);
         errno = ENOENT;
         return -1;
     }
+    if (S_ISREG(source.info.st_mode))
+        keep_name(active, &active->seen, &active->seen_count, &active->seen_cap, name);
     static const struct timespec never;
     source.info.st_atim = source.info.st_mtim = source.info.st_ctim = never;
     *out = source.info;
@@ -338,6 +344,8 @@ int __xstat(int version, const char *name, struct stat *out)
     (void)version;
     pthread_mutex_lock(&lock);
     bool layered = active != NULL;
+    if (layered)
+        active->calls++;
     int result = layered ? find_info(name, out) : 0;
     pthread_mutex_unlock(&lock);
     return layered ? result : fstatat(AT_FDCWD, name, out, 0);

@@ -23,20 +23,24 @@
 
 struct layer_log {
     struct compile_input *opened; /* owned; in order, each name once */
+    struct str *bytes;            /* owned; of opened[i], without a byte order mark */
     size_t opened_count, opened_cap;
-    const char **missed; /* owned; in order, may repeat */
+    const char **seen; /* owned: found by a stat; what of it was not opened is read at the end */
+    size_t seen_count, seen_cap;
+    const char **missed; /* owned; in order, may repeat; what was refused is missed too */
     size_t missed_count, missed_cap;
-    const char **refused; /* owned: names that exist and are no regular files */
+    const char **refused; /* owned: names that exist and cannot be read as files */
     size_t refused_count, refused_cap;
+    size_t calls;       /* of NVRTC to stat: none means that it does not go through here */
     struct arena arena; /* owns the names */
 };
 
 /* CUDA's header folders, kept by reference for all later compiles. */
 void layer_set_cuda(const char *const *folders, size_t count);
 
-/* The bytes of a file as NVRTC would get them (without a byte order mark), recorded like its own
- * reads. Needs layer_start. Returns 0 or an errno. */
-int layer_read(const char *name, struct str *out);
+/* The bytes of a file as NVRTC would get them, recorded like its own reads; they live as long as
+ * the log. Needs layer_start. Returns 0 or an errno. */
+int layer_read(const char *name, const struct str **out);
 
 void layer_start(struct layer_log *log);
 void layer_stop(void);

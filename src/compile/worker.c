@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -136,7 +137,7 @@ static bool check_flags(struct job *job)
     return true;
 }
 
-static bool read_source(struct job *job, struct str *out)
+static bool read_source(struct job *job, const struct str **out)
 {
     int error = layer_read(job->source, out);
     if (error) {
@@ -146,9 +147,9 @@ static bool read_source(struct job *job, struct str *out)
                       : error == EINVAL ? "it is a special file, expected a regular file"
                                         : strerror(error));
     }
-    if (strlen(out->data) != out->len)
+    if (strlen((*out)->data) != (*out)->len)
         return refuse(job, "the source '%s' holds a NUL byte at offset %zu", job->source,
-                      strlen(out->data));
+                      strlen((*out)->data));
     return true;
 }
 
@@ -206,12 +207,15 @@ static void run_job(const struct nvrtc *nvrtc, struct job *job)
     /* A hit of NVRTC's own cache would bring no ptxas log. The list has room for one more. */
     if (nvrtc_at_least(&nvrtc->info, 12, 9))
         job->options[job->option_count++] = "-no-cache";
-    struct str text = {0};
+    const struct str *text;
     layer_start(&job->files);
-    if (read_source(job, &text))
-        compile(nvrtc, job, text.data);
+    if (read_source(job, &text)) {
+        compile(nvrtc, job, text->data);
+        if (job->outcome == WORKER_DONE && !job->files.calls)
+            refuse(job, "this NVRTC does not read files by the calls that kpack watches, so that "
+                        "what it read is not known");
+    }
     layer_stop();
-    str_free(&text);
 }
 
 static uint64_t status_bytes(const char *field)
@@ -300,7 +304,7 @@ static bool work(struct worker *worker, struct wire_message *message)
     wire_u64(&answer, job.outcome);
     wire_text(&answer, str_text(&job.error));
     wire_bytes(&answer, job.log.data, job.log.len);
-    wire_bytes(&answer, job.cubin.data, job.cubin.len);
+    wire_bytes(&answer, job.cubin.data, job.outcome == WORKER_DONE ? job.cubin.len : 0);
     add_files(&answer, &job.files);
     wire_u64(&answer, (uint64_t)((after.tv_sec - before.tv_sec) * 1000000000 + after.tv_nsec -
                                  before.tv_nsec));
@@ -356,6 +360,8 @@ int compile_worker_main(int argc, char **argv)
     struct worker worker = {0};
     /* Ctrl-C reaches the whole group: the tool decides what ends, and a worker ends with it. */
     signal(SIGINT, SIG_IGN);
+    /* A crash of NVRTC must not leave a core file in the project. */
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     if (!move_pipes(&worker) || !set_environment()) {
         perror("kpack: compile worker");
         return 1;

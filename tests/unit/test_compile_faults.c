@@ -220,6 +220,14 @@ static void test_closed_pipe(void **state)
     expect_fault("fake close", COMPILE_CRASHED, "its worker closed its pipe", 0, 0);
 }
 
+/* A library that reads files by other calls would leave them out of the record. */
+static void test_unwatched_library(void **state)
+{
+    (void)state;
+    expect_fault("fake blind", COMPILE_FAILED, "this NVRTC does not read files by the calls that",
+                 0, 0);
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -453,12 +461,43 @@ static void test_file_layer(void **state)
     assert_true(result->opened[3].mtime_ns ==
                 (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec);
     assert_true(result->opened[2].dev == 0 && result->opened[2].ino == 0);
-    static const char *const missed[] = {"<cuda>/absent.h", "<kpack>/absent.h", "sub/absent.h"};
-    assert_int_equal(result->missed_count, 3);
-    for (size_t i = 0; i < 3; i++)
+    /* What is there and is no file is missed too: a file in its place would count. */
+    static const char *const missed[] = {"/dev/null", "<cuda>/absent.h", "<kpack>/absent.h",
+                                         "sub",       "sub/absent.h",    "sub/fifo.h"};
+    assert_int_equal(result->missed_count, 6);
+    for (size_t i = 0; i < 6; i++)
         assert_string_equal(result->missed[i], missed[i]);
     assert_false(file_is_regular(path_join(&arena, work, "new.txt")));
     done(world);
+}
+
+/* A name that was only looked at counts as read, and a file that changes while it is compiled is
+ * recorded as it was compiled. */
+static void test_files_that_change(void **state)
+{
+    (void)state;
+    struct world *world = new_world();
+    put(work, "seen.h", "seen", 4);
+    put(work, "a.h", "first", 5);
+    put(work, "b.h", "the second", 10);
+    add_unit(world, "fake stat seen.h\nfake open a.h\nfake rename b.h a.h\nfake open a.h\n");
+    assert_true(run(world));
+    const struct compile_result *result = &world->results[0];
+    assert_string_equal(result->log, "a.h: stat 0, mtime 0, 5 bytes\n"
+                                     "a.h: stat 0, mtime 0, 5 bytes\n");
+    assert_int_equal(result->opened_count, 3);
+    assert_string_equal(result->opened[1].name, "a.h");
+    assert_int_equal(result->opened[1].size, 5);
+    assert_string_equal(result->opened[2].name, "seen.h");
+    done(world);
+}
+
+static void test_ignored_children(void **state)
+{
+    (void)state;
+    signal(SIGCHLD, SIG_IGN);
+    expect_fault("fake crash", COMPILE_CRASHED, "its worker was killed by signal 11", 0, 0);
+    assert_true(signal(SIGCHLD, SIG_DFL) == SIG_IGN);
 }
 
 static void test_no_cache_from_12_9(void **state)
@@ -631,6 +670,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_closed_pipe),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_unwatched_library),
         cmocka_unit_test(test_stray_output_is_harmless),
         cmocka_unit_test(test_kill_9),
         cmocka_unit_test(test_stop),
@@ -641,6 +681,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_misplaced_flags),
         cmocka_unit_test(test_file_layer),
+        cmocka_unit_test(test_files_that_change),
+        cmocka_unit_test(test_ignored_children),
         cmocka_unit_test(test_no_cache_from_12_9),
         cmocka_unit_test(test_unusable_nvrtc),
         cmocka_unit_test(test_wrong_library),
