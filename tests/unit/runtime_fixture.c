@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static void keep_message(void *user, kpk_severity severity, const char *text)
@@ -60,4 +61,55 @@ const char *fixture_file(const struct build_bytes *bytes)
         abort();
     close(file);
     return path;
+}
+
+static void must(bool condition)
+{
+    if (!condition)
+        abort();
+}
+
+void fixture_use_all(kpk_image *image)
+{
+    kpk_image_info info;
+    must(kpk_get_image(image, &info) == KPK_OK);
+    size_t length = strlen(info.target) + strlen(info.arch) + strlen(info.stamp);
+    for (uint32_t i = 0; i < info.module_count; i++) {
+        kpk_module_info module;
+        must(kpk_get_module(image, i, &module) == KPK_OK);
+        length += strlen(module.name) + strlen(module.source) + strlen(module.origin);
+        for (uint32_t p = 0; p < module.constant_count; p++) {
+            const char *name;
+            int64_t value;
+            must(kpk_get_constant(image, i, p, &name, &value) == KPK_OK);
+            length += strlen(name);
+            kpk_constant(image, module.name, name, &value);
+        }
+        for (uint32_t p = 0; p < module.flag_count; p++) {
+            const char *text;
+            must(kpk_get_flag(image, i, p, &text) == KPK_OK);
+            length += strlen(text);
+        }
+    }
+    for (uint32_t i = 0; i < info.entry_count; i++) {
+        kpk_entry_info entry;
+        must(kpk_get_entry(image, i, &entry) == KPK_OK);
+        length += strlen(entry.module) + strlen(entry.name) + strlen(entry.twin_of);
+        kpk_resolve(image, entry.module, entry.name);
+        kpk_preload(image, &entry.kernel, 1);
+    }
+    for (uint32_t i = 0; i < info.lever_count; i++) {
+        kpk_lever lever;
+        must(kpk_get_lever(image, i, &lever) == KPK_OK);
+        length += strlen(lever.name) + strlen(lever.env) + strlen(lever.text);
+    }
+    for (uint32_t i = 0; i < info.absent_count; i++) {
+        kpk_absent_info absent;
+        must(kpk_get_absent(image, i, &absent) == KPK_OK);
+        length += strlen(absent.module) + strlen(absent.entry) + strlen(absent.reason);
+    }
+    must(length < 1000000);
+    kpk_resolve(image, "alpha", "none");
+    kpk_resolve(image, "none", "none");
+    kpk_verify(image);
 }

@@ -27,6 +27,10 @@ kpk_status fixture_reopen(struct fixture *fixture);
 /* Writes the bytes to a new file in out/tests or /tmp; the path is static. */
 const char *fixture_file(const struct build_bytes *bytes);
 
+/* Uses all that the runtime offers on an image that may be hostile: nothing may crash. Aborts when
+ * what was opened does not answer. */
+void fixture_use_all(kpk_image *image);
+
 static inline kpk_grid grid_of(uint32_t x, uint32_t y, uint32_t z)
 {
     kpk_grid grid = {x, y, z};

@@ -127,52 +127,6 @@ static void test_trailing_bytes(void **state)
     free(longer.data);
 }
 
-/* Uses all that the runtime offers: nothing may crash, whatever the image says. */
-static void use_all(kpk_image *image)
-{
-    kpk_image_info info;
-    assert_int_equal(kpk_get_image(image, &info), KPK_OK);
-    size_t length = strlen(info.target) + strlen(info.arch) + strlen(info.stamp);
-    for (uint32_t i = 0; i < info.module_count; i++) {
-        kpk_module_info module;
-        assert_int_equal(kpk_get_module(image, i, &module), KPK_OK);
-        length += strlen(module.name) + strlen(module.source) + strlen(module.origin);
-        for (uint32_t p = 0; p < module.constant_count; p++) {
-            const char *name;
-            int64_t value;
-            assert_int_equal(kpk_get_constant(image, i, p, &name, &value), KPK_OK);
-            length += strlen(name);
-            kpk_constant(image, module.name, name, &value);
-        }
-        for (uint32_t p = 0; p < module.flag_count; p++) {
-            const char *text;
-            assert_int_equal(kpk_get_flag(image, i, p, &text), KPK_OK);
-            length += strlen(text);
-        }
-    }
-    for (uint32_t i = 0; i < info.entry_count; i++) {
-        kpk_entry_info entry;
-        assert_int_equal(kpk_get_entry(image, i, &entry), KPK_OK);
-        length += strlen(entry.module) + strlen(entry.name) + strlen(entry.twin_of);
-        kpk_resolve(image, entry.module, entry.name);
-        kpk_preload(image, &entry.kernel, 1);
-    }
-    for (uint32_t i = 0; i < info.lever_count; i++) {
-        kpk_lever lever;
-        assert_int_equal(kpk_get_lever(image, i, &lever), KPK_OK);
-        length += strlen(lever.name) + strlen(lever.env) + strlen(lever.text);
-    }
-    for (uint32_t i = 0; i < info.absent_count; i++) {
-        kpk_absent_info absent;
-        assert_int_equal(kpk_get_absent(image, i, &absent), KPK_OK);
-        length += strlen(absent.module) + strlen(absent.entry) + strlen(absent.reason);
-    }
-    assert_true(length < 100000);
-    kpk_resolve(image, "alpha", "none");
-    kpk_resolve(image, "none", "none");
-    kpk_verify(image);
-}
-
 /* Every word of the header and the index takes every bad value, digests made right again. */
 static void test_every_word(void **state)
 {
@@ -195,7 +149,7 @@ static void test_every_word(void **state)
             if (open_quietly(&bytes, &image) == KPK_OK) {
                 opened++;
                 kpk_bind(image, 0);
-                use_all(image);
+                fixture_use_all(image);
             } else {
                 refused++;
             }
@@ -563,7 +517,7 @@ static void test_file_changes_under_an_image(void **state)
             assert_int_equal(rename(other, path), 0);
         }
         assert_int_equal(load(image, "gamma", "bare"), expected);
-        use_all(image);
+        fixture_use_all(image);
         kpk_close(image);
         unlink(path);
     }

@@ -175,6 +175,30 @@ static void test_each_allocation_fails(void **state)
     free(bytes.data);
 }
 
+/* A decoded group lives until its last cubin is loaded, or until kpk_trim; after an open there is
+ * the index and no more. */
+static void test_what_is_kept(void **state)
+{
+    (void)state;
+    struct build_bytes bytes = build_write(&build_small);
+    kpk_open_desc desc = {.driver_path = "out/fake/libcuda.so.1"};
+    kpk_image *image = NULL;
+    assert_int_equal(kpk_open_memory(bytes.data, bytes.size, &desc, &image), KPK_OK);
+    assert_int_equal(kpk_bind(image, 0), KPK_OK);
+    long bound = live;
+    kpk_kernel one = kpk_resolve(image, "alpha", "one"), big = kpk_resolve(image, "beta", "big");
+    assert_int_equal(kpk_preload(image, &one, 1), KPK_OK);
+    assert_int_equal(live, bound + 1);
+    kpk_trim(image);
+    assert_int_equal(live, bound);
+    assert_int_equal(kpk_preload(image, &big, 1), KPK_OK);
+    assert_int_equal(live, bound);
+    assert_int_equal(kpk_preload(image, NULL, 0), KPK_OK);
+    assert_int_equal(live, bound);
+    kpk_close(image);
+    free(bytes.data);
+}
+
 /* Without MADV_WIPEONFORK the pid tells. */
 static void test_fork_without_the_page(void **state)
 {
@@ -208,6 +232,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_allocation_fails),
+        cmocka_unit_test(test_what_is_kept),
         cmocka_unit_test(test_fork_without_the_page),
     };
     return cmocka_run_group_tests_name("runtime_memory", tests, find_driver, NULL);
