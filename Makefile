@@ -125,6 +125,7 @@ images: all cuda
 
 cuda: $B/bin/kpack
 	$(Q).ci/setup cuda
+	@mkdir -p out/san && ln -sfn ../cuda out/san/cuda # which the sanitized tool finds beside itself
 .PHONY: cuda
 
 # ---- GPU bundle: what a machine with PyTorch and the CUDA driver needs to run tests/gpu/run -------

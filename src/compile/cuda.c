@@ -138,11 +138,21 @@ static void find_headers(struct search *search, const char *dir)
         free(seen[i]);
 }
 
+/* Workers change to the project's root before they open a library. */
+static const char *absolute(struct arena *arena, const char *dir)
+{
+    char *real = *dir == '/' ? NULL : realpath(dir, NULL);
+    const char *result = real ? arena_strdup(arena, real) : dir;
+    free(real);
+    return result;
+}
+
 static bool try_dir(struct search *search, const char *dir, const char *found_by)
 {
     if (!file_is_dir(dir))
         return tried(search, dir, "no such folder");
-    const char *nvrtc = find_library(search, dir, NVRTC_PREFIX);
+    const char *at = absolute(search->arena, dir);
+    const char *nvrtc = find_library(search, at, NVRTC_PREFIX);
     if (!nvrtc)
         return tried(search, dir, "no libnvrtc.so.N");
     /* What is newer says its version only once it is opened. */
@@ -154,7 +164,7 @@ static bool try_dir(struct search *search, const char *dir, const char *found_by
     cuda->dir = arena_strdup(search->arena, dir);
     cuda->found_by = found_by;
     cuda->nvrtc = nvrtc;
-    cuda->nvjitlink = find_library(search, dir, "libnvJitLink.so.");
+    cuda->nvjitlink = find_library(search, at, "libnvJitLink.so.");
     find_headers(search, real ? real : dir);
     free(real);
     tried(search, dir, nvrtc);

@@ -22,6 +22,7 @@
 #include <vector>
 
 #define KERNELS_COMMON_PTX_CUH
+#define __host__
 #define __device__
 #define __forceinline__ inline
 #define __global__

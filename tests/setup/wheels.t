@@ -132,6 +132,10 @@ def small_build(tree):
     code, text = hidden("out/bin/kpack tiny.lua -o out/tiny.kpk && out/bin/kpack list out/tiny.kpk", tree,
                         network=False)
     check("a build finds out/cuda and packs an image", code == 0 and "tiny" in text, text)
+    code, text = hidden("cd src && ../out/bin/kpack --cuda ../out/cuda ../tiny.lua -o ../out/again.kpk && "
+                        "CUDA_HOME=../out/cuda ../out/bin/kpack ../tiny.lua -o ../out/third.kpk && "
+                        "cmp ../out/tiny.kpk ../out/again.kpk && cmp ../out/tiny.kpk ../out/third.kpk", tree, network=False)
+    check("relative folders of CUDA, from outside the root, give the same image", code == 0, text)
     code, text = hidden("out/bin/kpack doctor", tree, network=False)
     check("doctor says that it is out/cuda", code == 0 and "out/cuda" in text, text)
 
