@@ -55,8 +55,8 @@ void sandbox_close(struct sandbox *sandbox);
 /* The sandbox that this state belongs to. */
 struct sandbox *sandbox_of(lua_State *lua);
 
-/* Whether instructions count: for what descriptions run, not for lua/'s own checks of them, whose work
- * the size of the description bounds. */
+/* Whether instructions count: for what descriptions run, not for lua/'s own checks of them, whose
+ * work the size of the description bounds. */
 void sandbox_watch(lua_State *lua, bool on);
 
 /* Counts work done in C; raises a Lua error past the limit. */
