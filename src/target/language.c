@@ -95,6 +95,10 @@ static int host_named(lua_State *lua)
     return 1;
 }
 
+enum {
+    GLOB_STEPS = 10000 /* that reading folders counts for */
+};
+
 /* ---- k.glob ------------------------------------------------------------------------------------
  */
 
@@ -158,7 +162,9 @@ static int make_glob(lua_State *lua)
                           "inside it",
                           pattern);
     size_t count;
+    sandbox_spend(lua, GLOB_STEPS);
     const char **names = glob_files(sandbox, pattern, &count);
+    sandbox_spend(lua, GLOB_STEPS / 100 * (double)count);
     if (!count)
         diag_error_at(sandbox->diags, sandbox_where(sandbox, 0),
                       "k.glob '%s' finds no file in '%s'", pattern, sandbox->dir);

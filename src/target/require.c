@@ -88,6 +88,7 @@ static int require(lua_State *lua)
                           "require got '%s', expected a name of letters, digits, '_' and '-', "
                           "with '.' between folders",
                           name);
+    sandbox_spend(lua, 1000); /* files are looked for */
     char *relative = arena_strdup(sandbox->arena, name);
     for (char *dot; (dot = strchr(relative, '.'));)
         *dot = '/';

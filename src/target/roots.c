@@ -75,15 +75,11 @@ static void no_source(const struct declared_module *module, const char *const *f
     str_free(&tried);
 }
 
+/* The source in the first of `folders` that has it, NULL without a message when none does. */
 static const char *find_source(const struct declared_module *module, const char *const *folders,
                                size_t count, const char *root, struct arena *arena,
                                struct diags *diags)
 {
-    const char *dir = path_dir(arena, module->source);
-    if (strchr(module->source, '/')) {
-        folders = &dir;
-        count = 1;
-    }
     for (size_t i = 0; i < count; i++) {
         const char *found = path_join(arena, folders[i], path_base(module->source));
         const char *path = path_join(arena, root, found);
@@ -92,10 +88,9 @@ static const char *find_source(const struct declared_module *module, const char 
         if (access(path, F_OK) == 0) {
             diag_error_at(diags, module->source_loc,
                           "source '%s' of module '%s' is no regular file", found, module->name);
-            return NULL;
+            return found;
         }
     }
-    no_source(module, folders, count, root, arena, diags);
     return NULL;
 }
 
@@ -115,22 +110,45 @@ static void check_folders(const struct folders *folders, const char *root, struc
                           folders->items[i].path);
 }
 
+/* Where a bare source name is looked for, and which of these folders exist. */
+struct lookup {
+    const char *const *folders;
+    size_t folder_count;
+    const char *const *existing;
+    size_t existing_count;
+};
+
+static void resolve_source(struct declared_module *module, const struct lookup *lookup,
+                           const char *root, struct arena *arena, struct diags *diags)
+{
+    if (!module->source)
+        return;
+    const char *dir = path_dir(arena, module->source);
+    bool bare = !strchr(module->source, '/');
+    module->path = find_source(module, bare ? lookup->existing : &dir,
+                               bare ? lookup->existing_count : 1, root, arena, diags);
+    if (!module->path)
+        no_source(module, bare ? lookup->folders : &dir, bare ? lookup->folder_count : 1, root,
+                  arena, diags);
+}
+
 void roots_resolve(struct description *description, const char *root, struct arena *arena,
                    struct diags *diags)
 {
-    size_t folder_count, common = 0;
+    size_t folder_count, common = 0, existing;
     const char **folders = default_folders(description, arena, &folder_count);
     const char **shared =
         arena_alloc(arena, folder_count + description->includes.count, sizeof *shared);
     for (size_t i = 0; i < folder_count; i++)
         if (file_is_dir(path_join(arena, root, folders[i])))
             shared[common++] = folders[i];
+    existing = common;
     common = add_folders(&description->includes, shared, common);
     check_folders(&description->includes, root, arena, diags);
     for (size_t i = 0; i < description->module_count; i++) {
         struct declared_module *module = &description->modules[i];
-        if (module->source)
-            module->path = find_source(module, folders, folder_count, root, arena, diags);
+        resolve_source(module, &(struct lookup){folders, folder_count, shared, existing}, root,
+                       arena, diags);
         module->include_paths = shared;
         module->include_path_count = common;
         if (!module->includes.count)
