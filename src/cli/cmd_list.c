@@ -33,19 +33,31 @@ static void print_stamp(const struct view *view)
     json_decref(stamp);
 }
 
+static int wider(int width, const char *text)
+{
+    return (int)strlen(text) > width ? (int)strlen(text) : width;
+}
+
 static void print_levers(const struct view *view)
 {
     struct arena *arena = &view->cli->arena;
+    int names = 0, variables = 0;
+    for (uint32_t i = 0; i < view->info.lever_count; i++) {
+        kpk_lever lever = view_lever(view, i);
+        names = wider(names, report_name(arena, lever.name));
+        variables = wider(variables, report_name(arena, lever.env));
+    }
     if (view->info.lever_count)
         printf("\nlevers\n");
     for (uint32_t i = 0; i < view->info.lever_count; i++) {
         kpk_lever lever = view_lever(view, i);
-        const char *value = lever.kind == KPK_TEXT ? report_name(arena, lever.default_text)
-                            : lever.default_on     ? "on"
-                                                   : "off";
-        report_line(stdout, "  %s: %s '%s', by default %s", report_name(arena, lever.name),
-                    view_lever_kind(lever.kind), report_name(arena, lever.env),
-                    value[0] ? value : "empty");
+        const char *value =
+            lever.kind == KPK_TEXT
+                ? arena_printf(arena, "'%s'", report_name(arena, lever.default_text))
+            : lever.default_on ? "on"
+                               : "off";
+        report_line(stdout, "  %-*s  %-*s  %-8s  %s", names, report_name(arena, lever.name),
+                    variables, report_name(arena, lever.env), view_lever_kind(lever.kind), value);
     }
 }
 

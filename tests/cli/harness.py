@@ -86,7 +86,7 @@ def golden(name, result, replace=()):
     for pattern, new in replace:
         text = re.sub(pattern, new, text)
     path = os.path.join(GOLDEN, name)
-    if os.environ.get("UPDATE_GOLDEN"):
+    if os.environ.get("UPDATE_GOLDEN") and binary() != SANITIZED:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     with open(path, encoding="utf-8") as file:

@@ -8,15 +8,17 @@ from harness import Folder, Skip, check, kpack, main, read, same, test, write
 from project import build, entry, listing, module, source, target, tiny
 
 SCALE = """#include "scale.h"
+#include <stdint.h>
 #include <cuda_fp16.h>
-extern "C" __global__ void __launch_bounds__(128) scale(float *x, unsigned n)
+#include <math.h>
+extern "C" __global__ void __launch_bounds__(128) scale(float *x, uint32_t n)
 {
     static_assert(FACTOR == -3 && 10 -FACTOR == 13 && BIG == 5000000000, "constants");
     static_assert(LEAST == -9223372036854775807 - 1 && MOST == 9223372036854775807, "extremes");
     static_assert(KPK_BLOCK_scale == 128 && KPK_SMEM_scale == 2048 && KPK_STATIC_SMEM_scale == 512, "sizes");
     extern __shared__ float dynamic[];
     __shared__ float fixed[128];
-    unsigned i = blockIdx.x * KPK_BLOCK_scale + threadIdx.x;
+    uint32_t i = blockIdx.x * KPK_BLOCK_scale + threadIdx.x;
     fixed[threadIdx.x] = dynamic[threadIdx.x];
     __syncthreads();
     if (i < n)
@@ -60,7 +62,7 @@ def scale_project(folder):
     write(f"{folder}/kernels/inc/scale.h", "#define HALF 0.5f\n")
 
 
-@test("a kernel with constants, sizes, flags, a header and CUDA's headers")
+@test("a kernel with constants, sizes, flags, a header, CUDA's headers and C's")
 def _():
     with Folder() as folder:
         scale_project(folder)
