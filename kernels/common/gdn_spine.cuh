@@ -211,8 +211,7 @@ DEVICE void gdn_prefetch(gdn_spine_slots &smem, const gdn_spine_head &head, u32 
         cp_async_16(smem_address(&slot.k[row][column]),
                     head.key + ((u64)c * CHUNK + row) * head.key_stride + column);
     }
-    if (thread * 4 < rows)
-        cp_async_16(smem_address(&smem.gc[c & 1][thread * 4]), head.gc + base * CHUNK + thread * 4);
+    gdn_copy_gc(smem.gc[c & 1], head.gc + base * CHUNK, rows, thread);
 }
 
 // The double-buffered spine, arithmetic by CHUNK_STEP.

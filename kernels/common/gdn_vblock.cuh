@@ -54,8 +54,7 @@ DEVICE void gdn_vblock_prefetch(gdn_vblock_smem &smem, const gdn_spine_head &hea
     for (int i = thread; i < rows * 8; i += 4 * DV_BLK)
         cp_async_16(smem_address(&slot.u[i >> 3][(i & 7) * 8]),
                     head.u + (base * CHUNK + (i >> 3)) * V_DIM + v0 + (i & 7) * 8);
-    if (thread * 4 < rows)
-        cp_async_16(smem_address(&smem.gc[c & 1][thread * 4]), head.gc + base * CHUNK + thread * 4);
+    gdn_copy_gc(smem.gc[c & 1], head.gc + base * CHUNK, rows, thread);
 }
 
 // The spine of columns v0..v0 + DV_BLK - 1.
