@@ -15,6 +15,7 @@ GPU = os.path.join(ROOT, "tests", "gpu")
 MODULES = {
     "kpk": ("runtime/kpk.h", "kpk_{}"),
     "w8a16_ops": ("ops/w8a16.h", "struct w8a16_{}"),
+    "gdn_ops": ("ops/gdn.h", "struct gdn_{}"),
 }
 
 

@@ -1,0 +1,215 @@
+/* Runs every GDN route on small shapes, for compute-sanitizer: gdn_sanitize LIBKPK LIBKPK_OPS IMAGE
+ *
+ * Inputs, outputs and scratch lie in exact allocations, so that a write past an end is one outside
+ * an allocation; only the inputs are written, so that initcheck sees a read of what nobody wrote.
+ */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ops/gdn.h"
+
+enum {
+    NK = 1,
+    NV = 2,
+    STRIDE = (2 * NK + NV) * 128,
+    MOST = 4
+};
+
+static struct {
+    int (*cuInit)(unsigned);
+    int (*cuDevicePrimaryCtxRetain)(void **, int);
+    int (*cuCtxSetCurrent)(void *);
+    int (*cuCtxSynchronize)(void);
+    int (*cuMemAlloc_v2)(uint64_t *, size_t);
+    int (*cuMemFree_v2)(uint64_t);
+    int (*cuMemcpyHtoD_v2)(uint64_t, const void *, size_t);
+    __typeof__(&kpk_open) kpk_open;
+    __typeof__(&kpk_close) kpk_close;
+    __typeof__(&kpk_bind) kpk_bind;
+    __typeof__(&gdn_bind) gdn_bind;
+    __typeof__(&gdn_prefill_fla) gdn_prefill_fla;
+    __typeof__(&gdn_scratch_sizes) gdn_scratch_sizes;
+} fn;
+
+static void must(int status, const char *what)
+{
+    if (status != 0) {
+        fprintf(stderr, "%s: status %d\n", what, status);
+        exit(1);
+    }
+}
+
+static void say(void *user, kpk_severity severity, const char *text)
+{
+    (void)user;
+    if (severity == KPK_ERROR)
+        fprintf(stderr, "%s\n", text);
+}
+
+static uint64_t allocate(size_t size)
+{
+    uint64_t address;
+
+    must(fn.cuMemAlloc_v2(&address, size), "cuMemAlloc");
+    return address;
+}
+
+static uint64_t upload(const void *bytes, size_t size)
+{
+    uint64_t address = allocate(size);
+
+    must(fn.cuMemcpyHtoD_v2(address, bytes, size), "cuMemcpyHtoD");
+    return address;
+}
+
+/* Bytes whose bf16 and f32 values lie in (0, 1). */
+static uint64_t values(size_t size, unsigned char seed)
+{
+    unsigned char *bytes = malloc(size);
+
+    if (bytes == NULL)
+        must(1, "malloc");
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = i % 2 != 0 ? 0x3c + (unsigned char)((i / 2 + seed) % 3)
+                              : (unsigned char)((i * 37 + seed) & 0x3f);
+    uint64_t address = upload(bytes, size);
+    free(bytes);
+    return address;
+}
+
+/* One call over sequences of `lens` tokens, `batch` of them. */
+static void call(const struct gdn *ops, const uint32_t *lens, uint32_t batch, bool varlen,
+                 bool table)
+{
+    int32_t cu[MOST + 1] = {0};
+    uint64_t states[MOST], freed[24];
+    size_t count = 0;
+    uint32_t chunks = 0;
+    struct gdn_scratch need;
+    struct gdn_route route;
+
+    for (uint32_t b = 0; b < batch; b++) {
+        cu[b + 1] = cu[b] + (int32_t)lens[b];
+        chunks = (lens[b] + 63) / 64 > chunks ? (lens[b] + 63) / 64 : chunks;
+    }
+    const size_t tokens = (size_t)cu[batch], state = NV * 128 * 128 * 4;
+    for (uint32_t b = 0; b < batch; b++)
+        freed[count++] = states[b] = values(state, (unsigned char)b);
+    const uint64_t row = values(tokens * STRIDE * 2, 1), gb = values(tokens * 2 * NV * 4, 2);
+    struct gdn_args a = {
+        .query = row,
+        .key = row + NK * 128 * 2,
+        .value = row + 2 * NK * 128 * 2,
+        .gate = gb,
+        .beta = gb + NV * 4,
+        .output = allocate(tokens * NV * 128 * 2),
+        .h_state = table ? upload(states, batch * 8) : values(batch * state, 3),
+        .batch = batch,
+        .seq_len = varlen ? 0 : lens[0],
+        .num_chunks = chunks,
+        .nk = NK,
+        .nv = NV,
+        .k_dim = 128,
+        .v_dim = 128,
+        .qk_stride = STRIDE,
+        .v_stride = STRIDE,
+        .gb_stride = 2 * NV,
+        .h_state_is_table = table,
+        .is_varlen = varlen,
+        .cu_seqlens = varlen ? upload(cu, (batch + 1) * 4) : 0,
+        .cu_seqlens_host = varlen ? cu : NULL,
+        .total_tokens = tokens,
+    };
+    fn.gdn_scratch_sizes(&a, &need);
+    a.w = allocate(need.w), a.u = allocate(need.u), a.s = allocate(need.s);
+    a.uc = allocate(need.uc), a.gc = allocate(need.gc);
+    must(fn.gdn_prefill_fla(ops, &a, NULL, &route), "gdn_prefill_fla");
+    must(fn.cuCtxSynchronize(), "cuCtxSynchronize");
+    const uint64_t more[] = {row, gb, a.output, a.h_state, a.w, a.u, a.s, a.uc, a.gc, a.cu_seqlens};
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        if (more[i] != 0)
+            freed[count++] = more[i];
+    for (size_t i = 0; i < count; i++)
+        must(fn.cuMemFree_v2(freed[i]), "cuMemFree");
+}
+
+static void *load(void *library, const char *name)
+{
+    void *symbol = dlsym(library, name);
+
+    if (symbol == NULL) {
+        fprintf(stderr, "%s is missing\n", name);
+        exit(1);
+    }
+    return symbol;
+}
+
+#define LOAD(library, name)                                                                        \
+    do {                                                                                           \
+        void *symbol = load(library, #name);                                                       \
+        memcpy(&fn.name, &symbol, sizeof symbol);                                                  \
+    } while (0)
+
+int main(int argc, char **argv)
+{
+    static const char *const levers[] = {
+        "METRALE_GDN_PREFILL_TC",   "METRALE_NO_GDN_PREFILL_TC_REMNANTS",
+        "METRALE_GDN_TMA",          "METRALE_GDN_VTILE",
+        "METRALE_GDN_PIPE",         "METRALE_GDN_TC_VBLOCK",
+        "METRALE_NO_GDN_FWD_O_MMA8"};
+    /* Values of the levers above, "" for unset: every kernel runs in one of these. */
+    static const char *const routes[][7] = {
+        {"", "", "", "", "", "", ""},    {"", "1", "", "", "", "", "1"},
+        {"0", "", "", "", "", "", ""},   {"0", "", "", "", "0", "", ""},
+        {"0", "", "", "1", "", "", ""},  {"0", "", "1", "", "", "", ""},
+        {"0", "", "", "0", "", "1", ""}, {"0", "", "", "0", "", "", "1"},
+    };
+    static const uint32_t uniform[] = {65, 65}, mixed[] = {0, 67, 0, 3};
+    const kpk_open_desc desc = {.message = say};
+    const struct gdn_desc bind_desc = {.message = say};
+    kpk_image *image;
+    struct gdn ops;
+    void *context;
+
+    if (argc != 4)
+        must(2, "usage: gdn_sanitize LIBKPK LIBKPK_OPS IMAGE");
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *kpk = dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL);
+    void *library = dlopen(argv[2], RTLD_NOW);
+    if (driver == NULL || kpk == NULL || library == NULL)
+        must(1, dlerror());
+    LOAD(driver, cuInit);
+    LOAD(driver, cuDevicePrimaryCtxRetain);
+    LOAD(driver, cuCtxSetCurrent);
+    LOAD(driver, cuCtxSynchronize);
+    LOAD(driver, cuMemAlloc_v2);
+    LOAD(driver, cuMemFree_v2);
+    LOAD(driver, cuMemcpyHtoD_v2);
+    LOAD(kpk, kpk_open);
+    LOAD(kpk, kpk_close);
+    LOAD(kpk, kpk_bind);
+    LOAD(library, gdn_bind);
+    LOAD(library, gdn_prefill_fla);
+    LOAD(library, gdn_scratch_sizes);
+    must(fn.cuInit(0), "cuInit");
+    must(fn.cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
+    must(fn.cuCtxSetCurrent(context), "cuCtxSetCurrent");
+    must(fn.kpk_open(argv[3], &desc, &image), "kpk_open");
+    must(fn.kpk_bind(image, 0), "kpk_bind");
+    for (size_t r = 0; r < sizeof routes / sizeof *routes; r++) {
+        for (size_t i = 0; i < sizeof levers / sizeof *levers; i++) {
+            if (routes[r][i][0] != '\0')
+                setenv(levers[i], routes[r][i], 1);
+            else
+                unsetenv(levers[i]);
+        }
+        must(fn.gdn_bind(image, &bind_desc, &ops), "gdn_bind");
+        call(&ops, uniform, 2, false, false);
+        call(&ops, mixed, 4, true, true);
+    }
+    fn.kpk_close(image);
+    puts("every route ran");
+    return 0;
+}
