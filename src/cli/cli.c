@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -149,7 +150,7 @@ static bool parse(struct cli *cli, int argc, char **argv, struct cli_args *out_a
             return false;
         }
         size_t position = option_position(options, got == ':' ? optopt : got);
-        if (got == ':') {
+        if (got == ':' || (optarg && !optarg[0])) {
             *out_exit = cli_usage(cli, "option '%s' needs a value: %s", option_text(cli, position),
                                   options[position].value);
             return false;
@@ -204,8 +205,18 @@ static enum cli_exit dispatch(struct cli *cli, int argc, char **argv)
     return run_command(cli, argc, argv);
 }
 
+/* A closed standard stream would give its number to the next file opened, an image perhaps, and
+ * what is printed would go there. */
+static void open_streams(void)
+{
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            open("/dev/null", O_RDWR);
+}
+
 int cli_main(int argc, char **argv)
 {
+    open_streams();
     struct cli cli = {0};
     enum cli_exit result = dispatch(&cli, argc, argv);
     if ((fflush(stdout) != 0 || ferror(stdout)) && result == CLI_DONE) {

@@ -183,8 +183,9 @@ static bool choose_path(struct run *run, struct build_target *build)
             return false;
     }
     build->shown = shown_path(run->cli, build->path);
-    if (file_is_dir(build->path))
-        return diag_error(&run->cli->diags, "cannot write '%s': it is a folder", build->path);
+    if (access(build->path, F_OK) == 0 && !file_is_regular(build->path))
+        return diag_error(&run->cli->diags, "cannot write '%s': it is %s", build->path,
+                          file_is_dir(build->path) ? "a folder" : "no regular file");
     return check_folder(run->cli, folder);
 }
 

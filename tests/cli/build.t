@@ -200,9 +200,10 @@ def _():
         tiny(folder)
         write(f"{folder}/file", "kept")
         os.makedirs(f"{folder}/full/tiny.kpk/x")
+        os.mkfifo(f"{folder}/fifo")
         cases = (("out-file", ("--out", "file")), ("out-under-file", ("--out", "file/deeper")),
                  ("file-missing", ("-o", "missing/x.kpk")), ("file-under-file", ("-o", "file/x.kpk")),
-                 ("file-folder", ("-o", "full")), ("image-folder", ("--out", "full")))
+                 ("file-folder", ("-o", "full")), ("file-fifo", ("-o", "fifo")), ("image-folder", ("--out", "full")))
         for name, args in cases:
             result = build(folder, "tiny.lua", *args)
             check("[1/1]" not in result.err, result)

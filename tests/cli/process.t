@@ -203,6 +203,20 @@ def _():
         same(build(folder, **who).status, 0)
 
 
+@test("closed standard streams put no word of the summary into a file")
+def _():
+    with Folder() as folder:
+        tiny(folder)
+        build(folder)
+        image = read(f"{folder}/out/tiny.kpk")
+        for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+            os.remove(f"{folder}/out/tiny.kpk")
+            done = subprocess.run(["sh", "-c", f'"$@" {closed}', "sh", binary(), "tiny.lua", "--cuda", FAKE, "-v"],
+                                  cwd=folder, env=environment(), stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, timeout=60, check=False)
+            same((done.returncode, read(f"{folder}/out/tiny.kpk")), (0, image), closed, done)
+
+
 @test("--progress: plain lines, nothing, and no status line where there is no terminal")
 def _():
     with Folder() as folder:

@@ -20,6 +20,8 @@ MISTAKES = {
     "option-other": ["list", "-k", "a.kpk"],
     "no-value": ["a.lua", "-o"],
     "no-value-long": ["a.lua", "--out"],
+    "empty-value": ["-o", "", "a.lua"],
+    "empty-value-long": ["--out=", "a.lua"],
     "value": ["list", "--json=1", "a.kpk"],
     "value-help": ["list", "--help=1", "a.kpk"],
     "no-target": ["build", "-k"],
