@@ -35,8 +35,9 @@ bool str_ends(const char *text, const char *suffix);
 /* Bytes of the UTF-8 sequence at the start of text[0..size), 0 when it is not well formed. */
 size_t str_utf8(const char *text, size_t size);
 
-/* The candidate nearest to `word` by edit distance, when near enough to be worth suggesting (at
- * most a third of the word's length, and at least one edit), else NULL. Borrowed from `names`. */
+/* The candidate nearest to `word` by edit distance, the first of equally near ones, when near
+ * enough to be worth suggesting: one edit at least; two at most, or a third of the word's length,
+ * and fewer than it has letters. Else NULL. Borrowed from `names`. */
 const char *str_nearest(const char *word, const char *const *names, size_t count);
 
 #endif

@@ -196,9 +196,10 @@ struct parser {
 
 /* An expression such as `k.module "fwd"`, as far as the tokens have shown it. */
 struct expression {
-    bool open, after_name;
+    bool open, after_name, named;
+    bool mixed;     /* other things than names and strings stand in its open brackets */
+    unsigned depth; /* open brackets */
     size_t start, name_start, name_size;
-    bool named;
 };
 
 static bool is_keyword(const struct scanner *scan)
@@ -219,15 +220,20 @@ static void extend(struct expression *expression, const struct scanner *scan)
 {
     const struct token *token = &scan->token;
     bool name = token->kind == TOKEN_NAME && !is_keyword(scan);
-    bool joint = is_mark(scan, '.') || is_mark(scan, '(') || is_mark(scan, ')');
-    if (name && (!expression->open || expression->after_name)) {
+    bool opening = is_mark(scan, '('), closing = is_mark(scan, ')') && expression->depth;
+    if (name && (!expression->open || (expression->after_name && !expression->depth))) {
         *expression = (struct expression){.open = true, .start = token->start};
     } else if (token->kind == TOKEN_STRING && expression->open) {
         expression->named = true;
         expression->name_start = token->text_start;
         expression->name_size = token->text_size;
-    } else if (name || (joint && expression->open)) {
-        expression->named &= is_mark(scan, ')'); /* what more follows makes another name of it */
+    } else if (opening || closing) {
+        expression->depth += opening;
+        expression->depth -= closing;
+        expression->mixed &= expression->depth > 0;
+    } else if (name || is_mark(scan, '.') || expression->depth) {
+        expression->named = false; /* what more follows makes another name of it */
+        expression->mixed |= !name && !is_mark(scan, '.');
     } else {
         expression->open = false;
     }
@@ -266,12 +272,12 @@ static size_t parse_table(struct parser *parser, const struct expression *expres
     struct source_tables *out = parser->out;
     const struct scanner *scan = &parser->scan;
     size_t index = out->count;
+    bool whole = expression->open && !expression->mixed;
     out->tables =
         grow(parser->arena, out->tables, out->count, &parser->table_cap, sizeof *out->tables);
     out->tables[out->count++] = (struct source_table){
-        .start = expression->open ? expression->start : scan->token.start,
-        .name = expression->open && expression->named ? scan->text->data + expression->name_start
-                                                      : NULL,
+        .start = whole ? expression->start : scan->token.start,
+        .name = whole && expression->named ? scan->text->data + expression->name_start : NULL,
         .name_size = expression->name_size,
     };
     if (out->tables[index].start == parser->root_start)

@@ -89,14 +89,15 @@ struct target {
     size_t module_count;
     struct target_lever *levers; /* sorted by name; inherited ones merged */
     size_t lever_count;
-    struct target_absent *absents; /* sorted by module, then entry */
+    struct target_absent
+        *absents; /* sorted by module, then entry; dropped entries are among them */
     size_t absent_count;
 };
 
-/* Runs the description at `path` in a sandboxed Lua 5.4 (64 MiB, 50 million instructions, no io,
- * os, debug or bytecode), checks it against the schema and resolves inheritance, sources, constants
- * and sizes. Every mistake in it becomes an error with its place; returns NULL when there was one.
- */
+/* Runs the description at `path` in a sandboxed Lua 5.4 (64 MiB, 50 million steps, 5 seconds; no
+ * io, os, debug or bytecode), checks it against the schema and resolves inheritance, sources,
+ * constants and sizes. Every mistake in it and in those it inherits from becomes an error with its
+ * place; returns NULL when there was one. lua/README.md specifies the language. */
 struct target *target_load(const char *path, struct arena *arena, struct diags *diags);
 
 #endif

@@ -4,6 +4,7 @@ the structs of good/targets/NAME.dump. The unit test's binary prints either when
 and under ASan + UBSan."""
 import concurrent.futures
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -165,6 +166,28 @@ def same_in_every_run(binary):
     return "" if len(outputs) == 1 else f"{len(outputs)} different results"
 
 
+def readme_example(binary):
+    """The example of lua/README.md, beside a parent and with its source."""
+    example = re.search(r"```lua\n(.*?)```", read("lua/README.md"), re.S)[1]
+    with tempfile.TemporaryDirectory() as base:
+        os.makedirs(f"{base}/targets")
+        os.makedirs(f"{base}/kernels/hopper/common")
+        for name, text in (("kernels/hopper/common/scan.cu", ""), ("targets/hopper.lua", example),
+                           ("targets/gb10.lua", "return { name = 'gb10', arch = 'sm_121a', modules = { "
+                            "{ name = 'x', source = 'kernels/hopper/common/scan.cu', entries = { 'e' } } } }")):
+            write(text.encode())(f"{base}/{name}")
+        status, output = load(binary, f"{base}/targets/hopper.lua")
+    wanted = ("block=256x1x1 smem=35076 twin_of=scan:scan_plain bits=close", "absent scan:scan_fp8 ", "module x at ")
+    return "" if status == 0 and all(w in output for w in wanted) else output
+
+
+def readme_names_every_field(_):
+    fields = re.findall(r'^    \{ "(\w+)"', read("lua/schema.lua"), re.M)
+    text = read("lua/README.md")
+    missing = [f for f in fields if not re.search(rf"`(?:\w+\.)?{f}`", text)]
+    return f"{len(fields)} fields, not in lua/README.md: {missing}" if missing or len(fields) < 30 else ""
+
+
 def cases():
     yield "every file has its golden file", every_file_has_its_golden
     for name in names(BAD, ".err"):
@@ -172,7 +195,7 @@ def cases():
     for name in names(GOOD, ".dump"):
         yield f"good {name}", golden(GOOD, name, ".dump", 0)
     for check in (crlf, lone_cr, bom, bom_and_crlf, odd_paths, long_path, missing_folder, from_other_folders,
-                  same_in_every_run):
+                  same_in_every_run, readme_example, readme_names_every_field):
         yield check.__name__.replace("_", " "), check
     for name, (make, expected) in SPECIAL.items():
         yield name, lambda binary, m=make, e=expected: special(binary, m, e)

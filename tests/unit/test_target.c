@@ -121,12 +121,100 @@ static void ships_both_targets(void **state)
     }
 }
 
+static void keeps_to_its_own_errors(void **state)
+{
+    (void)state;
+    struct arena arena = {0};
+    struct diags diags = {0};
+    diag_error(&diags, "an error of someone else");
+    const struct target *target = target_load("targets/hopper.lua", &arena, &diags);
+    assert_non_null(target);
+    assert_int_equal(diags.errors, 1);
+    assert_null(target_load("targets/nowhere.lua", &arena, &diags));
+    assert_int_equal(diags.errors, 2);
+    diag_free(&diags);
+    /* What was loaded lives on in its arena. */
+    assert_string_equal(target->path, "targets/hopper.lua");
+    assert_int_equal(target->root[0], '/');
+    assert_false(str_ends(target->root, "/"));
+    assert_string_equal(target->inherits, "gb10");
+    arena_free(&arena);
+}
+
+/* The 128-row tile's layout and the contract's sizes (src/ops checks the same constants). */
+static void describes_the_first_kernel(void **state)
+{
+    (void)state;
+    struct arena arena = {0};
+    struct diags diags = {0};
+    const struct target *target = target_load("targets/hopper.lua", &arena, &diags);
+    assert_non_null(target);
+    assert_int_equal(target->compute_major, 9);
+    assert_int_equal(target->compute_minor, 0);
+    const struct target_entry *entry = NULL;
+    for (size_t i = 0; i < target->module_count; i++)
+        for (size_t j = 0; j < target->modules[i].entry_count; j++)
+            if (strcmp(target->modules[i].entries[j].name, "w8a16_gemm_pipelined") == 0)
+                entry = &target->modules[i].entries[j];
+    assert_non_null(entry);
+    assert_int_equal(entry->static_smem.value, 27904);
+    assert_int_equal(entry->block[0] * entry->block[1] * entry->block[2], 256);
+    assert_true(entry->limits.spill_bytes.given);
+    assert_int_equal(entry->limits.spill_bytes.value, 0);
+    arena_free(&arena);
+    diag_free(&diags);
+}
+
+static void declares_the_levers_of_both_launchers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *env;
+        enum target_lever_kind kind;
+    } levers[] = {
+        {"METRALE_GDN_PREFILL_TC", TARGET_LEVER_SWITCH},
+        {"METRALE_NO_GDN_PREFILL_TC_REMNANTS", TARGET_LEVER_IS1},
+        {"METRALE_NO_GDN_FWD_O_MMA8", TARGET_LEVER_PRESENCE},
+        {"METRALE_GDN_TMA", TARGET_LEVER_IS1},
+        {"METRALE_GDN_VTILE", TARGET_LEVER_TEXT},
+        {"METRALE_GDN_PIPE", TARGET_LEVER_TEXT},
+        {"METRALE_GDN_TC_VBLOCK", TARGET_LEVER_IS1},
+        {"METRALE_NO_W8A16_TC_ROWS", TARGET_LEVER_PRESENCE},
+        {"METRALE_NO_W8A16_PIPE128", TARGET_LEVER_PRESENCE},
+        {"METRALE_CANONICAL_TIERS", TARGET_LEVER_IS1},
+        {"METRALE_ROW_EXACT_TIERS", TARGET_LEVER_IS1},
+    };
+    static const char *const paths[] = {"targets/gb10.lua", "targets/hopper.lua"};
+    for (size_t t = 0; t < 2; t++) {
+        struct arena arena = {0};
+        struct diags diags = {0};
+        const struct target *target = target_load(paths[t], &arena, &diags);
+        assert_non_null(target);
+        for (size_t i = 0; i < sizeof levers / sizeof *levers; i++) {
+            const struct target_lever *found = NULL;
+            for (size_t j = 0; j < target->lever_count; j++)
+                if (strcmp(target->levers[j].env, levers[i].env) == 0)
+                    found = &target->levers[j];
+            assert_non_null(found);
+            assert_int_equal(found->kind, levers[i].kind);
+            /* The one default that differs between the targets. */
+            assert_int_equal(found->on, i == 0 && t == 1);
+            assert_string_equal(found->text, "");
+        }
+        arena_free(&arena);
+        diag_free(&diags);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1)
         return show(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ships_both_targets),
+        cmocka_unit_test(keeps_to_its_own_errors),
+        cmocka_unit_test(describes_the_first_kernel),
+        cmocka_unit_test(declares_the_levers_of_both_launchers),
     };
     return cmocka_run_group_tests_name("target", tests, NULL, NULL);
 }
