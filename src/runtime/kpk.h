@@ -31,6 +31,9 @@
  * - Thread-safety: after kpk_open returns, every function may be called from any thread at any
  *   time, except kpk_close, which must be the last. A launch takes no lock once its kernel is
  *   loaded.
+ * - Other languages: kpk_kernel is passed as one uint64_t, kpk_grid as three uint32_t in a struct,
+ *   enums are int, bool is one byte; a struct may get new fields at its end only with a new major
+ *   version.
  * - fork: the child must not use an image that its parent opened. Driver calls through it return
  *   KPK_ERR_FORKED there; kpk_close in the child frees its memory and touches no driver.
  */

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "image_sample.h"
 #include "runtime_fixture.h"
 
 static void test_image(void **state)
@@ -263,6 +264,81 @@ static void test_many_absences(void **state)
     assert_non_null(strstr(fixture->message, "'alpha:absent1024'"));
 }
 
+static void compare_entry(const kpk_image *image, const struct image_module *module,
+                          const struct image_entry *wanted, const kpk_entry_info *entry)
+{
+    assert_string_equal(entry->module, module->name);
+    assert_string_equal(entry->name, wanted->name);
+    assert_string_equal(entry->twin_of, wanted->twin_of != NULL ? wanted->twin_of : "");
+    assert_int_equal(entry->bits, wanted->twin_bits);
+    assert_int_equal(entry->registers, wanted->registers);
+    assert_int_equal(entry->static_smem, wanted->static_smem);
+    assert_int_equal(entry->stack_bytes, wanted->stack_bytes);
+    assert_int_equal(entry->code_bytes, wanted->code_bytes);
+    if (entry->has_block)
+        assert_memory_equal(&entry->block, wanted->block, sizeof(wanted->block));
+    if (entry->has_dynamic_smem)
+        assert_int_equal(entry->dynamic_smem, wanted->dynamic_smem);
+    kpk_object_info object;
+    kpk_blob_info blob;
+    assert_int_equal(kpk_get_object(image, entry->object, &object), KPK_OK);
+    assert_int_equal(kpk_get_blob(image, object.blob, &blob), KPK_OK);
+    assert_int_equal(blob.size, module->objects[wanted->object].size);
+    void *cubin = malloc(blob.size);
+    assert_int_equal(kpk_read_blob(image, object.blob, cubin, blob.size), KPK_OK);
+    assert_memory_equal(cubin, module->objects[wanted->object].cubin, blob.size);
+    free(cubin);
+}
+
+/* What the tool's writer writes is what the runtime reads. */
+static void test_agrees_with_the_writer(void **state)
+{
+    (void)state;
+    struct sample *sample = sample_new();
+    struct str bytes = {0};
+    struct image_stats stats;
+    struct diags diags = {0};
+    assert_true(image_write(&sample->image, 0, &bytes, &stats, &diags));
+    kpk_image *image = NULL;
+    assert_int_equal(kpk_open_memory(bytes.data, bytes.len, NULL, &image), KPK_OK);
+    assert_int_equal(kpk_verify(image), KPK_OK);
+    kpk_image_info info;
+    assert_int_equal(kpk_get_image(image, &info), KPK_OK);
+    assert_int_equal(info.raw_bytes, stats.raw_bytes);
+    assert_int_equal(info.file_bytes, stats.file_bytes);
+    uint32_t found = 0;
+    for (size_t m = 0; m < sample->image.module_count; m++) {
+        const struct image_module *module = &sample->modules[m];
+        for (size_t e = 0; e < module->entry_count; e++) {
+            kpk_kernel kernel = kpk_resolve(image, module->name, module->entries[e].name);
+            kpk_entry_info entry;
+            assert_int_equal(kpk_get_kernel(image, kernel, &entry), KPK_OK);
+            compare_entry(image, module, &module->entries[e], &entry);
+            found++;
+        }
+        for (size_t c = 0; c < module->constant_count; c++) {
+            int64_t value;
+            assert_int_equal(kpk_constant(image, module->name, module->constants[c].name, &value),
+                             KPK_OK);
+            assert_true(value == module->constants[c].value);
+        }
+    }
+    assert_int_equal(found, info.entry_count);
+    for (size_t i = 0; i < sample->image.lever_count; i++) {
+        kpk_lever lever;
+        assert_int_equal(kpk_find_lever(image, sample->levers[i].name, &lever), KPK_OK);
+        assert_string_equal(lever.env, sample->levers[i].env);
+        assert_int_equal(lever.default_on, sample->levers[i].on);
+    }
+    for (size_t i = 0; i < sample->image.absent_count; i++)
+        kpk_resolve(image, sample->absents[i].module, sample->absents[i].entry);
+    assert_int_equal(kpk_unexpected_absences(image, NULL, 0), 0);
+    kpk_close(image);
+    str_free(&bytes);
+    diag_free(&diags);
+    free(sample);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_start, fixture_stop)
 
 int main(void)
@@ -277,6 +353,7 @@ int main(void)
         TEST(test_levers),
         TEST(test_absences),
         TEST(test_many_absences),
+        cmocka_unit_test(test_agrees_with_the_writer),
     };
     return cmocka_run_group_tests_name("runtime_info", tests, NULL, NULL);
 }
