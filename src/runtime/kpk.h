@@ -97,8 +97,7 @@ typedef enum kpk_status {
 /* A fixed text for a status; never NULL, also for unknown values. */
 KPK_API const char *kpk_status_text(kpk_status status);
 
-/* ---- Opening ----------------------------------------------------------------------------------
- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 typedef enum kpk_severity {
     KPK_INFO = 0,
@@ -111,7 +110,8 @@ typedef enum kpk_severity {
 typedef void (*kpk_message_fn)(void *user, kpk_severity severity, const char *text);
 
 /* Gives the address of a CUDA driver function by its symbol name as exported ("cuLaunchKernel",
- * "cuMemAlloc_v2"), or NULL. */
+ * "cuMemAlloc_v2"), or NULL. Called by kpk_bind and kpk_driver_symbol; must not call back into the
+ * image. */
 typedef void *(*kpk_symbol_fn)(void *user, const char *name);
 
 typedef struct kpk_open_desc {
@@ -138,8 +138,7 @@ KPK_API kpk_status kpk_open_memory(const void *bytes, size_t size, const kpk_ope
 /* Unloads what was loaded and frees the image. No launch may be in flight. NULL is allowed. */
 KPK_API void kpk_close(kpk_image *image);
 
-/* ---- Binding and launching ----------------------------------------------------------------------
- */
+/* ---- Binding and launching ------------------------------------------------------------------- */
 
 /* Checks once that device `device` (an ordinal of cuDeviceGet) can run this image. Driver: at least
  * the image's. Compute capability: sm_90a needs exactly 9.0; sm_100f and sm_90 the same major
@@ -211,8 +210,7 @@ KPK_API kpk_status kpk_function(kpk_image *image, kpk_kernel kernel, void **out_
  * synchronisation). */
 KPK_API void *kpk_driver_symbol(kpk_image *image, const char *name);
 
-/* ---- Auditing -----------------------------------------------------------------------------------
- */
+/* ---- Auditing -------------------------------------------------------------------------------- */
 
 typedef struct kpk_image_info {
     const char *target;
@@ -308,8 +306,7 @@ KPK_API kpk_status kpk_read_blob(const kpk_image *image, uint32_t index, void *b
  * message callback and returns the first one's status: DAMAGED, MEMORY or IO. */
 KPK_API kpk_status kpk_verify(const kpk_image *image);
 
-/* ---- Levers: the target's defaults for run-time choices, overridable by an environment variable
- * -- */
+/* ---- Levers: the target's defaults for run-time choices, which the environment overrides ---- */
 
 typedef enum kpk_lever_kind {
     KPK_SWITCH = 0, /* set: "0", "false", "off" and "no" are off, any other value on, "" included */
@@ -338,8 +335,7 @@ typedef struct kpk_lever {
 KPK_API kpk_status kpk_get_lever(const kpk_image *image, uint32_t index, kpk_lever *out_lever);
 KPK_API kpk_status kpk_find_lever(const kpk_image *image, const char *name, kpk_lever *out_lever);
 
-/* ---- Absences -----------------------------------------------------------------------------------
- */
+/* ---- Absences -------------------------------------------------------------------------------- */
 
 typedef struct kpk_absent_info {
     const char *module, *entry, *reason;
