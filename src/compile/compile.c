@@ -535,6 +535,9 @@ static void loop(struct run *run)
             tell(run, COMPILE_TICK, NO_UNIT);
         }
     }
+    for (size_t i = 0; i < run->worker_count; i++)
+        if (run->workers[i].proc.pid)
+            kill(run->workers[i].proc.pid, SIGKILL);
     for (size_t i = 0; i < run->worker_count; i++) {
         /* A unit that was stopped is as if it had never begun. */
         run->workers[i].unit = NO_UNIT;

@@ -75,6 +75,12 @@ struct compile_result {
     int nvrtc_major, nvrtc_minor;
 };
 
+/* Where the file behind a name of compile_result is, for depfiles and messages: NULL for a built-in
+ * header, and for one of CUDA's that is not there (`cuda` NULL: none is). In the arena, or `name`.
+ */
+const char *compile_path(const char *name, const char *root, const struct cuda *cuda,
+                         struct arena *arena);
+
 enum compile_event {
     COMPILE_STARTED,
     COMPILE_FINISHED,

@@ -57,6 +57,54 @@ struct item {
     struct line shown, caret;
 };
 
+/* "ptxas fatal   : MESSAGE" or "ptxas INPUT, line 27; error   : MESSAGE", the line being the PTX's.
+ */
+static bool parse_ptxas_head(const char *at, const char *end, struct item *out)
+{
+    static const struct {
+        const char *word;
+        enum diag_level level;
+    } words[] = {{"fatal", DIAG_ERROR},
+                 {"error", DIAG_ERROR},
+                 {"warning", DIAG_WARNING},
+                 {"info", DIAG_NOTE}};
+    const char *semicolon = memmem(at, (size_t)(end - at), "; ", 2);
+    const char *line = semicolon ? memmem(at, (size_t)(semicolon - at), ", line ", 7) : NULL;
+    const char *word = line ? semicolon + 2 : at;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        size_t length = strlen(words[i].word);
+        if ((size_t)(end - word) < length || memcmp(word, words[i].word, length) != 0)
+            continue;
+        const char *colon = word + length;
+        while (colon < end && *colon == ' ')
+            colon++;
+        if (end - colon < 2 || colon[0] != ':' || colon[1] != ' ')
+            continue;
+        out->level = words[i].level;
+        str_adds(&out->text, "ptxas: ");
+        str_add(&out->text, colon + 2, (size_t)(end - colon - 2));
+        if (line)
+            str_addf(&out->text, " (line %.*s of the PTX)", (int)(semicolon - line - 7), line + 7);
+        return true;
+    }
+    return false;
+}
+
+/* A head without a place in a source: "nvrtc: error: MESSAGE", or ptxas's. */
+static bool parse_plain_head(struct line line, struct item *out)
+{
+    static const char nvrtc[] = "nvrtc: ", ptxas[] = "ptxas ";
+    const char *end = line.at + line.size;
+    if (line.size > sizeof ptxas - 1 && memcmp(line.at, ptxas, sizeof ptxas - 1) == 0)
+        return parse_ptxas_head(line.at + sizeof ptxas - 1, end, out);
+    if (line.size <= sizeof nvrtc - 1 || memcmp(line.at, nvrtc, sizeof nvrtc - 1) != 0)
+        return false;
+    const char *message = severity(line.at + sizeof nvrtc - 1, end, &out->level);
+    if (message)
+        str_add(&out->text, message, (size_t)(end - message));
+    return message != NULL;
+}
+
 /* "FILE(LINE): error: MESSAGE"; the file's name may hold anything. */
 static bool parse_head(struct line line, struct item *out)
 {
@@ -77,13 +125,7 @@ static bool parse_head(struct line line, struct item *out)
         str_add(&out->text, message, (size_t)(end - message));
         return true;
     }
-    static const char plain[] = "nvrtc: ";
-    if (line.size <= sizeof plain - 1 || memcmp(line.at, plain, sizeof plain - 1) != 0)
-        return false;
-    const char *message = severity(line.at + sizeof plain - 1, end, &out->level);
-    if (message)
-        str_add(&out->text, message, (size_t)(end - message));
-    return message != NULL;
+    return parse_plain_head(line, out);
 }
 
 static bool is_blank(struct line line)
@@ -118,20 +160,9 @@ static bool is_summary(struct line line)
 static const char *readable(const char *name, const char *root, const struct cuda *cuda,
                             struct arena *arena)
 {
-    if (str_starts(name, COMPILE_CUDA_ROOT "/")) {
-        const char *rest = name + sizeof COMPILE_CUDA_ROOT;
-        for (size_t i = 0; cuda && i < cuda->include_count; i++) {
-            const char *path = path_join(arena, cuda->includes[i], rest);
-            if (file_is_regular(path))
-                return path;
-        }
+    const char *full = compile_path(name, root, cuda, arena);
+    if (!full)
         return name;
-    }
-    if (str_starts(name, COMPILE_HEADERS_ROOT "/"))
-        return name;
-    if (str_starts(name, COMPILE_CWD "/"))
-        name += sizeof COMPILE_CWD;
-    const char *full = path_join(arena, root, name);
     char *here = getcwd(NULL, 0);
     size_t length = here ? strlen(here) : 0;
     if (length > 1 && strncmp(full, here, length) == 0 && full[length] == '/')

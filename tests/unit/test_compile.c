@@ -165,16 +165,22 @@ static struct cuda wheels(const char *folder, bool cuda13)
 {
     struct diags diags = {0};
     const char *dir = path_join(&arena, work, folder);
-    const char *lib = cuda13 ? "nvidia/cu13/lib" : "nvidia/cuda_nvrtc/lib";
-    const char *include = cuda13 ? "nvidia/cu13/include" : "nvidia/cuda_runtime/include";
-    const char *links[][2] = {{path_dir(&arena, cuda.nvrtc), lib}, {cuda.includes[0], include}};
-    for (size_t i = 0; i < 2; i++) {
+    static const char *const packages[] = {"cuda_runtime", "cuda_nvcc", "cuda_cccl", "curand"};
+    size_t count = 0;
+    const char *links[5][2] = {
+        {path_dir(&arena, cuda.nvrtc), cuda13 ? "nvidia/cu13/lib" : "nvidia/cuda_nvrtc/lib"}};
+    for (size_t i = 0; i < cuda.include_count && i < 4; i++) {
+        links[++count][0] = cuda.includes[i];
+        links[count][1] =
+            cuda13 ? "nvidia/cu13/include" : arena_printf(&arena, "nvidia/%s/include", packages[i]);
+        if (cuda13)
+            break;
+    }
+    for (size_t i = 0; i <= count; i++) {
         const char *path = path_join(&arena, dir, links[i][1]);
         assert_true(file_make_dirs(path_dir(&arena, path), &diags));
         assert_int_equal(symlink(links[i][0], path), 0);
     }
-    if (!cuda13)
-        assert_true(file_make_dirs(path_join(&arena, dir, "nvidia/cuda_nvcc/include"), &diags));
     struct cuda found;
     assert_true(cuda_find(dir, work, &arena, &found, &diags));
     return found;
@@ -185,9 +191,10 @@ static void test_same_bytes_everywhere(void **state)
     (void)state;
     struct cuda cuda13 = wheels("wheels 13", true), cuda12 = wheels("wheels 12", false);
     struct build *first = paths_build("one", &cuda);
+    /* Headers in several folders, as of CUDA 12's wheels, do not fit the layout of CUDA 13's. */
     struct build *builds[] = {
         paths_build("a folder/with \"quotes\" and \xc3\xa9", &cuda),
-        paths_build("three", &cuda13),
+        paths_build("three", cuda.include_count == 1 ? &cuda13 : &cuda12),
         paths_build("four", &cuda12),
     };
     for (size_t i = 0; i < 3; i++)
@@ -462,6 +469,30 @@ static void test_refused_headers(void **state)
     expect(build, "gone.cu:1:18: cannot open source file \"gone.h\"");
 }
 
+static void test_errors_of_ptxas(void **state)
+{
+    (void)state;
+    struct build *build = new_build("ptxas");
+    add_unit(build, "asm.cu", KERNEL("asm volatile(\"nonsense.f32 %0;\" ::\"f\"(x[0]));"));
+    build->units[0].loc = (struct loc){"targets/t.lua", 4, 3};
+    assert_false(run(build));
+    expect(build, "kpack: error: targets/t.lua:4:3: ptxas: Not a name of any known instruction: "
+                  "'nonsense' (line ");
+}
+
+/* Names of the record lead to the files. */
+static void test_paths_of_names(void **state)
+{
+    (void)state;
+    assert_string_equal(compile_path("a/b.h", "/root", &cuda, &arena), "/root/a/b.h");
+    assert_string_equal(compile_path("/kpack/a/b.h", "/root", &cuda, &arena), "/root/a/b.h");
+    assert_string_equal(compile_path("/abs/b.h", "/root", &cuda, &arena), "/abs/b.h");
+    assert_null(compile_path("<kpack>/math.h", "/root", &cuda, &arena));
+    assert_null(compile_path("<cuda>/no/such.h", "/root", &cuda, &arena));
+    assert_null(compile_path("<cuda>/cuda_fp16.h", "/root", NULL, &arena));
+    assert_true(file_is_regular(compile_path("<cuda>/cuda_fp16.h", "/root", &cuda, &arena)));
+}
+
 static void test_option_errors(void **state)
 {
     (void)state;
@@ -523,6 +554,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_warnings),
         cmocka_unit_test(test_refused_headers),
         cmocka_unit_test(test_option_errors),
+        cmocka_unit_test(test_errors_of_ptxas),
+        cmocka_unit_test(test_paths_of_names),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -250,6 +251,32 @@ static void test_worker_dies_at_start(void **state)
     world_end(world);
 }
 
+/* No descriptor left for the pipes. */
+static void test_worker_cannot_be_started(void **state)
+{
+    (void)state;
+    struct world *world = world_new();
+    struct rlimit before, tight;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    tight = before;
+    int next = dup(0);
+    assert_true(next >= 0);
+    close(next);
+    tight.rlim_cur = (rlim_t)next + 3;
+    for (int i = 0; i < 4; i++)
+        world_unit(world, "fine");
+    world->options.workers = 1;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+    bool ok = world_run(world);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_false(ok);
+    world_expect(world, "'t/1' was not compiled: cannot start '/proc/self/exe': no pipe: Too many "
+                        "open files");
+    world_expect(world, "no compile worker starts: 3 tries in a row failed");
+    assert_int_equal(world->results[3].status, COMPILE_PENDING);
+    world_end(world);
+}
+
 static void test_worker_hangs_at_start(void **state)
 {
     (void)state;
@@ -286,6 +313,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_grown_worker_is_replaced),
         cmocka_unit_test(test_ignored_children),
         cmocka_unit_test(test_worker_dies_at_start),
+        cmocka_unit_test(test_worker_cannot_be_started),
         cmocka_unit_test(test_worker_hangs_at_start),
     };
     return cmocka_run_group_tests(tests, world_set_up, world_tear_down);
