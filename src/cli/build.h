@@ -46,6 +46,9 @@ bool build_stopped(void);
 /* Fills one unit per module of the target, in the target's order. */
 void build_units(const struct target *target, struct arena *arena, struct compile_unit *out_units);
 
+/* Takes each unit's expected time from the sidecar that an earlier build left, if it is there. */
+void build_expect(const struct build_target *build, struct compile_unit *units);
+
 /* Reads the cubins, matches compiled and declared entries, and checks sizes, limits and twins.
  * Every fault is an error at its place in the description. `notes`: also say which compiled entries
  * are left out. */
@@ -57,6 +60,8 @@ json_t *build_stamp(struct cli *cli, const struct build_target *build, bool need
 
 /* The stamp as the image carries it. In the arena. */
 const char *build_stamp_text(struct cli *cli, const json_t *stamp);
+
+const char *build_sidecar_path(struct arena *arena, const struct build_target *build);
 
 /* The sidecar's text: the stamp, the image's digest, timings. Adds to the stamp. In the arena. */
 const char *build_sidecar(struct cli *cli, const struct build_target *build, json_t *stamp,

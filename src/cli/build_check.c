@@ -6,7 +6,7 @@
 
 #include "base/str.h"
 
-static struct cubin_entry *find_compiled(const struct cubin *cubin, const char *name)
+static const struct cubin_entry *find_compiled(const struct cubin *cubin, const char *name)
 {
     for (size_t i = 0; i < cubin->count; i++)
         if (strcmp(cubin->entries[i].name, name) == 0)
@@ -61,6 +61,16 @@ static void note_extra(struct diags *diags, const struct build_module *module,
     }
 }
 
+static void take(struct build_module *module, const struct target_entry *declared,
+                 const struct cubin_entry *compiled)
+{
+    module->entries[module->entry_count++] = (struct build_entry){
+        .declared = declared,
+        .compiled = compiled,
+        .spill = find_spill(module->result, compiled->name),
+    };
+}
+
 /* Fills the module's entries; an entry that was not compiled is an error and left out. */
 static void match(struct cli *cli, struct build_module *module, const struct cubin *cubin,
                   bool notes)
@@ -68,20 +78,15 @@ static void match(struct cli *cli, struct build_module *module, const struct cub
     const struct target_module *declared = module->declared;
     size_t most = declared->every ? cubin->count : declared->entry_count;
     module->entries = arena_alloc(&cli->arena, most, sizeof *module->entries);
-    for (size_t i = 0; i < most; i++) {
-        struct build_entry entry = {0};
-        if (declared->every) {
-            entry.compiled = &cubin->entries[i];
-        } else {
-            entry.declared = &declared->entries[i];
-            entry.compiled = find_compiled(cubin, entry.declared->name);
-        }
-        if (entry.compiled) {
-            entry.spill = find_spill(module->result, entry.compiled->name);
-            module->entries[module->entry_count++] = entry;
-        } else {
-            missing_entry(&cli->diags, declared, entry.declared, cubin);
-        }
+    for (size_t i = 0; declared->every && i < cubin->count; i++)
+        take(module, NULL, &cubin->entries[i]);
+    for (size_t i = 0; !declared->every && i < declared->entry_count; i++) {
+        const struct target_entry *entry = &declared->entries[i];
+        const struct cubin_entry *compiled = find_compiled(cubin, entry->name);
+        if (compiled)
+            take(module, entry, compiled);
+        else
+            missing_entry(&cli->diags, declared, entry, cubin);
     }
     if (!most)
         diag_error_at(&cli->diags, declared->loc, "'%s' compiles to no entry at all",

@@ -144,8 +144,7 @@ bool build_publish(struct cli *cli, struct build_target *build, bool stamp)
         ok = file_publish(build->path, bytes.data, bytes.len, &cli->diags);
     if (ok) {
         const char *text = build_sidecar(cli, build, made_from, bytes.data, bytes.len);
-        ok = file_publish(arena_printf(&cli->arena, "%s.json", build->path), text, strlen(text),
-                          &cli->diags);
+        ok = file_publish(build_sidecar_path(&cli->arena, build), text, strlen(text), &cli->diags);
     }
     json_decref(made_from);
     str_free(&bytes);

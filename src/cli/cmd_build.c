@@ -239,12 +239,14 @@ static void make_units(struct run *run)
         build->modules = arena_alloc(arena, build->module_count, sizeof *build->modules);
         build_units(build->target, arena, run->units + first);
         warn_of_split(run, build->target);
-        for (size_t j = 0; j < build->module_count; j++, first++)
+        for (size_t j = 0; j < build->module_count; j++)
             build->modules[j] = (struct build_module){
                 .declared = &build->target->modules[j],
-                .unit = &run->units[first],
-                .result = &run->results[first],
+                .unit = &run->units[first + j],
+                .result = &run->results[first + j],
             };
+        build_expect(build, run->units + first);
+        first += build->module_count;
     }
 }
 

@@ -17,6 +17,27 @@ bool progress_parse(const char *text, enum progress_mode *out_mode)
     return *out_mode == PROGRESS_PLAIN || strcmp(text, "none") == 0;
 }
 
+static double expected(const struct progress *progress, size_t unit)
+{
+    double seconds = progress->units[unit].expected_seconds;
+    return seconds > 0 ? seconds : progress->typical;
+}
+
+static void sum_work(struct progress *progress)
+{
+    size_t known = 0;
+    double sum = 0;
+    for (size_t i = 0; i < progress->total; i++) {
+        known += progress->units[i].expected_seconds > 0;
+        sum += expected(progress, i);
+    }
+    progress->typical = known ? sum / (double)known : 1;
+    progress->work = 0;
+    for (size_t i = 0; i < progress->total; i++)
+        progress->work += expected(progress, i);
+    progress->left = progress->work;
+}
+
 void progress_start(struct progress *progress, struct cli *cli, enum progress_mode mode,
                     const struct compile_unit *units, const struct compile_result *results,
                     size_t total)
@@ -30,6 +51,7 @@ void progress_start(struct progress *progress, struct cli *cli, enum progress_mo
         .start = machine_now(),
         .running = mem_alloc(total, sizeof *progress->running),
     };
+    sum_work(progress);
 }
 
 void progress_line(const struct progress *progress, double now, unsigned columns, struct str *out)
@@ -39,7 +61,7 @@ void progress_line(const struct progress *progress, double now, unsigned columns
     str_addf(&line, "[%zu/%zu] %.0f s", progress->done, progress->total, elapsed);
     if (progress->done && elapsed >= 1)
         str_addf(&line, ", about %.0f s left",
-                 elapsed / (double)progress->done * (double)(progress->total - progress->done));
+                 elapsed / (progress->work - progress->left) * progress->left);
     for (size_t i = 0; i < progress->running_count; i++)
         str_addf(&line, "%s%s", i ? ", " : ": ", progress->units[progress->running[i]].name);
     struct str shown = {0};
@@ -84,6 +106,7 @@ static void finished(struct progress *progress, size_t unit)
     const char *name = progress->units[unit].name;
     stopped_running(progress, unit);
     progress->done++;
+    progress->left -= expected(progress, unit);
     wipe(progress);
     cli_flush(progress->cli);
     if (progress->mode == PROGRESS_PLAIN) {

@@ -22,7 +22,9 @@ struct progress {
     const struct compile_result *results;
     size_t total, done;
     double start;
-    size_t *running; /* owned: units that run now, in the order they started */
+    double typical;    /* mean of the units' expected seconds, where they are known; else 1 */
+    double work, left; /* expected seconds of all units, and of those not done */
+    size_t *running;   /* owned: units that run now, in the order they started */
     size_t running_count;
 };
 

@@ -103,6 +103,7 @@ def _():
         same(result.status, 0, result)
         plain = [m for m in listing(folder)["modules"] if m["name"] == "b"][0]["entries"][0]
         same((plain["twin_of"], plain["bits"]), ("a:stack", "same"))
+    with Folder() as folder:
         tiny(folder, every, twin.replace("WHO", "stak"))
         golden("build-twin.txt", build(folder, "tiny.lua", "-j1"), VARIES)
 
@@ -303,6 +304,23 @@ def _():
         subprocess.run([*git, "rm", "-q", "--cached", "tiny.lua"], check=True)
         subprocess.run([*git, "commit", "-qam", "w"], check=True)
         same(sidecar()["dirty"], True)
+
+
+@test("the units that took longest the last time start first")
+def _():
+    with Folder() as folder:
+        names = ["m0", "m1", "m2", "m3"]
+        tiny(folder, *(module(name) for name in names))
+        for name, sleep in zip(names, (40, 160, 10, 90)):
+            source(folder, name, f"fake sleep {sleep}", GOOD)
+        build(folder, "tiny.lua", "-j1")
+        for name in names:  # as large as one another, so that size decides nothing
+            source(folder, name, GOOD)
+        result = build(folder, "tiny.lua", "-j1")
+        same(re.findall(r"tiny/(m\d)", result.err), ["m1", "m3", "m0", "m2"], result)
+        for text in ("", "{", "[]", '{"units": 3}', '{"units": [{"module": "m2", "seconds": "x"}, 4]}'):
+            write(f"{folder}/out/tiny.kpk.json", text)
+            same(build(folder, "tiny.lua", "-j1").status, 0)
 
 
 @test("--stamp puts it into the image, without times; without it a commit changes no byte")

@@ -175,6 +175,8 @@ static void test_the_status_line(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct str line = {0};
         progress.done = cases[i].done;
+        progress.work = 24;
+        progress.left = 24 - 2 * (double)cases[i].done;
         progress.running_count = cases[i].running;
         progress_line(&progress, cases[i].now, cases[i].columns, &line);
         assert_string_equal(str_text(&line), cases[i].text);
