@@ -159,6 +159,12 @@ out/bench/runtime: tests/bench/runtime.cc out/obj/tests/bench/bench_image.o out/
 	@mkdir -p $(@D)
 	$(Q)$(CXX) -std=c++17 -O2 -Wall -Wextra -Isrc -o $@ $(filter %.cc %.o %.a,$^) $(dep_libs)
 
+# How group caps pack and decode: tests/bench/groups.py.
+out/obj/groups: out/obj/tests/bench/groups.o $B/obj/core.a
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -o $@ $^ $(dep_libs)
+
 # ---- Installing ---------------------------------------------------------------------------------
 
 PREFIX ?= /usr/local
