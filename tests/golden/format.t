@@ -78,7 +78,7 @@ def check_example():
     seed = read_kpk.xxh3_64(b"alpha")
     value = read_kpk.xxh3_64(b"scale", seed)
     example = (f'XXH3-64("alpha") = 0x{seed:016x}, XXH3-64("scale") with that seed = 0x{value:016x}, '
-               f"so the probe starts at slot {value & 15} and the tag is 0x{value >> 32:08x}.")
+               f"so the probe starts at slot {value & 7} and the tag is 0x{value >> 32:08x}.")
     assert example in text, example
 
 
