@@ -6,6 +6,7 @@
 
 #include "base/diag.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 /* Where CUDA's compiler libraries and headers are. All strings live in the arena. */
 struct cuda {
@@ -36,5 +37,9 @@ struct nvrtc_info {
 
 /* Opens the library in this process and asks it. */
 bool nvrtc_query(const char *path, struct nvrtc_info *out_info, struct diags *diags);
+
+/* Adds what tells one NVRTC from another, without opening it: a line for the library and for each
+ * builtins library beside it, "build-id HEX", or "blake2b HEX" of its bytes where it has none. */
+bool nvrtc_identity(const char *path, struct str *out, struct diags *diags);
 
 #endif

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -181,6 +182,87 @@ static void test_usual_folders_and_out(void **state)
         assert_non_null(strstr(first, "no CUDA found: install the CUDA toolkit"));
 }
 
+static const char *identity(const char *name)
+{
+    struct diags diags = {0};
+    struct str text = {0};
+    bool ok = nvrtc_identity(in_work(name), &text, &diags);
+    const char *copy = arena_strdup(&arena, ok ? str_text(&text) : diags.items[0].message);
+    str_free(&text);
+    diag_free(&diags);
+    return copy;
+}
+
+static void put_bytes(const char *name, const void *bytes, size_t size)
+{
+    /* Written plainly: flushing hundreds of files to the disk would take seconds. */
+    struct diags diags = {0};
+    assert_true(file_make_dirs(path_dir(&arena, in_work(name)), &diags));
+    FILE *file = fopen(in_work(name), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void test_identity(void **state)
+{
+    (void)state;
+    struct str bytes = {0};
+    struct diags diags = {0};
+    static const char lib[] = "id/libnvrtc.so.13", builtins[] = "id/libnvrtc-builtins.so.13.0";
+    assert_true(file_read("out/fake/nvrtc/lib64/libnvrtc.so.13", &bytes, &diags));
+    put_bytes(lib, bytes.data, bytes.len);
+    const char *alone = identity(lib);
+    put_bytes(builtins, "one", 3);
+    const char *both = identity(lib);
+    assert_true(str_starts(both, alone));
+    assert_true(str_starts(both + strlen(alone), "blake2b "));
+    assert_int_equal(strlen(both + strlen(alone)), 8 + 64 + 1);
+    put_bytes(builtins, "two", 3);
+    assert_string_not_equal(identity(lib), both);
+    /* The same through a link, which is how toolkits name it. */
+    assert_int_equal(symlink("libnvrtc.so.13", in_work("id/libnvrtc.so")), 0);
+    assert_string_equal(identity("id/libnvrtc.so"), identity(lib));
+    /* Whatever the file holds, it has an identity: every cut of its start. */
+    for (size_t size = 1; size < 700; size++) {
+        put_bytes(lib, bytes.data, size);
+        assert_true(str_starts(identity(lib), "b"));
+    }
+    touch(lib);
+    assert_non_null(strstr(identity(lib), "': it is no library"));
+    assert_non_null(strstr(identity("id/absent"), "cannot find '"));
+    str_free(&bytes);
+}
+
+static void test_build_id(void **state)
+{
+    (void)state;
+    /* An ELF header, one program header, one note. */
+    unsigned char file[64 + 56 + 36] = {0x7f, 'E', 'L', 'F', 2, 1, 1};
+    file[32] = 64;
+    file[54] = 56;
+    file[56] = 1;
+    file[64] = 4;
+    file[64 + 8] = 64 + 56;
+    file[64 + 32] = 36;
+    unsigned char *note = file + 64 + 56;
+    note[0] = 4;
+    note[4] = 20;
+    note[8] = 3;
+    memcpy(note + 12, "GNU", 4);
+    for (unsigned char i = 0; i < 20; i++)
+        note[16 + i] = i;
+    put_bytes("build/libnvrtc.so.13", file, sizeof file);
+    assert_string_equal(identity("build/libnvrtc.so.13"),
+                        "build-id 000102030405060708090a0b0c0d0e0f10111213\n");
+    for (size_t i = 0; i < sizeof file; i++) {
+        file[i] ^= 0xff;
+        put_bytes("build/libnvrtc.so.13", file, sizeof file);
+        assert_true(str_starts(identity("build/libnvrtc.so.13"), "b"));
+        file[i] ^= 0xff;
+    }
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -213,6 +295,8 @@ int main(void)
         cmocka_unit_test(test_named_folder_without_nvrtc),
         cmocka_unit_test(test_variables),
         cmocka_unit_test(test_usual_folders_and_out),
+        cmocka_unit_test(test_identity),
+        cmocka_unit_test(test_build_id),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
