@@ -12,8 +12,7 @@
 
 #include "base/embed.h"
 #include "base/file.h"
-#include "base/proc.h"
-#include "compile/compile.h"
+#include "compile_world.h"
 
 /* With the real NVRTC: what the fake one of test_compile_faults cannot show. */
 
@@ -22,8 +21,6 @@ enum {
 };
 
 static struct cuda cuda;
-static struct arena arena;
-static char *work; /* a folder of the test's own */
 
 struct build {
     const char *root;
@@ -37,17 +34,14 @@ struct build {
 
 static void put(const char *root, const char *name, const char *text)
 {
-    struct diags diags = {0};
-    char *path = path_join(&arena, root, name);
-    assert_true(file_make_dirs(path_dir(&arena, path), &diags));
-    assert_true(file_publish(path, text, strlen(text), &diags));
+    world_put(root, name, text, strlen(text));
 }
 
 static struct build *new_build(const char *folder)
 {
-    struct build *build = arena_alloc(&arena, 1, sizeof *build);
+    struct build *build = arena_alloc(&world_arena, 1, sizeof *build);
     struct diags diags = {0};
-    build->root = path_join(&arena, work, folder);
+    build->root = path_join(&world_arena, world_folder, folder);
     assert_true(file_make_dirs(build->root, &diags));
     build->cuda = &cuda;
     build->workers = 2;
@@ -69,10 +63,11 @@ static bool run(struct build *build)
     struct diags diags = {0};
     struct compile_options options = {
         .cuda = build->cuda, .workers = build->workers, .unit_timeout = 200, .keep_going = true};
-    bool ok = compile_run(build->units, build->count, &options, &arena, build->results, &diags);
+    bool ok =
+        compile_run(build->units, build->count, &options, &world_arena, build->results, &diags);
     struct str text = {0};
     diag_render(&diags, 0, false, &text);
-    build->text = arena_strdup(&arena, str_text(&text));
+    build->text = arena_strdup(&world_arena, str_text(&text));
     str_free(&text);
     diag_free(&diags);
     return ok;
@@ -164,25 +159,25 @@ static struct build *paths_build(const char *folder, struct cuda *with)
 static struct cuda wheels(const char *folder, bool cuda13)
 {
     struct diags diags = {0};
-    const char *dir = path_join(&arena, work, folder);
+    const char *dir = path_join(&world_arena, world_folder, folder);
     static const char *const packages[] = {"cuda_runtime", "cuda_nvcc", "cuda_cccl", "curand"};
     size_t count = 0;
     const char *links[5][2] = {
-        {path_dir(&arena, cuda.nvrtc), cuda13 ? "nvidia/cu13/lib" : "nvidia/cuda_nvrtc/lib"}};
+        {path_dir(&world_arena, cuda.nvrtc), cuda13 ? "nvidia/cu13/lib" : "nvidia/cuda_nvrtc/lib"}};
     for (size_t i = 0; i < cuda.include_count && i < 4; i++) {
         links[++count][0] = cuda.includes[i];
-        links[count][1] =
-            cuda13 ? "nvidia/cu13/include" : arena_printf(&arena, "nvidia/%s/include", packages[i]);
+        links[count][1] = cuda13 ? "nvidia/cu13/include"
+                                 : arena_printf(&world_arena, "nvidia/%s/include", packages[i]);
         if (cuda13)
             break;
     }
     for (size_t i = 0; i <= count; i++) {
-        const char *path = path_join(&arena, dir, links[i][1]);
-        assert_true(file_make_dirs(path_dir(&arena, path), &diags));
+        const char *path = path_join(&world_arena, dir, links[i][1]);
+        assert_true(file_make_dirs(path_dir(&world_arena, path), &diags));
         assert_int_equal(symlink(links[i][0], path), 0);
     }
     struct cuda found;
-    assert_true(cuda_find(dir, work, &arena, &found, &diags));
+    assert_true(cuda_find(dir, world_folder, &world_arena, &found, &diags));
     return found;
 }
 
@@ -203,7 +198,7 @@ static void test_same_bytes_everywhere(void **state)
     assert_true(holds(&first->results[0], "inc/name.h"));
     assert_true(holds(&first->results[0], COMPILE_CWD));
     assert_true(holds(&first->results[0], "Jan  1 1970 00:00:00"));
-    assert_false(holds(&first->results[0], work));
+    assert_false(holds(&first->results[0], world_folder));
     assert_false(holds(&first->results[0], cuda.includes[0]));
     assert_false(holds(&first->results[0], cuda.dir));
 }
@@ -353,7 +348,7 @@ static void test_built_in_headers(void **state)
     struct build *build = new_build("headers");
     for (size_t i = 0; i < sizeof header_tests / sizeof *header_tests; i++)
         if (header_tests[i].source)
-            add_unit(build, arena_printf(&arena, "%zu.cu", i), header_tests[i].source);
+            add_unit(build, arena_printf(&world_arena, "%zu.cu", i), header_tests[i].source);
     run_clean(build);
     for (const struct embed_file *file = embed_headers; file->name; file++) {
         bool tested = false;
@@ -414,15 +409,15 @@ static void test_errors_point_at_the_source(void **state)
     unit->loc = (struct loc){"targets/t.lua", 7, 5};
     assert_false(run(build));
     assert_int_equal(build->results[0].status, COMPILE_FAILED);
-    expect(build, arena_printf(&arena,
+    expect(build, arena_printf(&world_arena,
                                "kpack: error: %s/kernels/bad.cu:5:12: identifier "
                                "\"undefined_name\" is undefined\n"
                                "     5 |     x[0] = undefined_name;\n"
                                "       |            ^\n",
                                build->root));
-    expect(build,
-           arena_printf(&arena, "kpack: error: %s/inc/tmpl.h:3:9: expression must have class type",
-                        build->root));
+    expect(build, arena_printf(&world_arena,
+                               "kpack: error: %s/inc/tmpl.h:3:9: expression must have class type",
+                               build->root));
     expect(
         build,
         "detected during instantiation of \"T twice(T) [with T=int]\" at line 6 of kernels/bad.cu");
@@ -460,7 +455,7 @@ static void test_refused_headers(void **state)
 {
     (void)state;
     struct build *build = new_build("refused");
-    assert_int_equal(mkfifo(path_join(&arena, build->root, "fifo.h"), 0600), 0);
+    assert_int_equal(mkfifo(path_join(&world_arena, build->root, "fifo.h"), 0600), 0);
     add_unit(build, "fifo.cu", "#include \"fifo.h\"\n" KERNEL(""));
     add_unit(build, "gone.cu", "#include <gone.h>\n" KERNEL(""));
     assert_false(run(build));
@@ -484,13 +479,13 @@ static void test_errors_of_ptxas(void **state)
 static void test_paths_of_names(void **state)
 {
     (void)state;
-    assert_string_equal(compile_path("a/b.h", "/root", &cuda, &arena), "/root/a/b.h");
-    assert_string_equal(compile_path("/kpack/a/b.h", "/root", &cuda, &arena), "/root/a/b.h");
-    assert_string_equal(compile_path("/abs/b.h", "/root", &cuda, &arena), "/abs/b.h");
-    assert_null(compile_path("<kpack>/math.h", "/root", &cuda, &arena));
-    assert_null(compile_path("<cuda>/no/such.h", "/root", &cuda, &arena));
-    assert_null(compile_path("<cuda>/cuda_fp16.h", "/root", NULL, &arena));
-    assert_true(file_is_regular(compile_path("<cuda>/cuda_fp16.h", "/root", &cuda, &arena)));
+    assert_string_equal(compile_path("a/b.h", "/root", &cuda, &world_arena), "/root/a/b.h");
+    assert_string_equal(compile_path("/kpack/a/b.h", "/root", &cuda, &world_arena), "/root/a/b.h");
+    assert_string_equal(compile_path("/abs/b.h", "/root", &cuda, &world_arena), "/abs/b.h");
+    assert_null(compile_path("<kpack>/math.h", "/root", &cuda, &world_arena));
+    assert_null(compile_path("<cuda>/no/such.h", "/root", &cuda, &world_arena));
+    assert_null(compile_path("<cuda>/cuda_fp16.h", "/root", NULL, &world_arena));
+    assert_true(file_is_regular(compile_path("<cuda>/cuda_fp16.h", "/root", &cuda, &world_arena)));
 }
 
 static void test_option_errors(void **state)
@@ -512,32 +507,12 @@ static void test_option_errors(void **state)
     expect(build, "does not know the arch 'sm_90z', expected one of: sm_");
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    work = arena_strdup(&arena, "/tmp/kpack-compile-XXXXXX");
-    return mkdtemp(work) ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    const char *const argv[] = {"/bin/rm", "-rf", work, NULL};
-    struct proc proc;
-    struct diags diags = {0};
-    if (proc_start(argv, NULL, &proc, &diags))
-        proc_wait(&proc);
-    diag_free(&diags);
-    arena_free(&arena);
-    return 0;
-}
-
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], COMPILE_WORKER_ARG) == 0)
         return compile_worker_main(argc, argv);
     struct diags diags = {0};
-    if (!cuda_find(NULL, ".", &arena, &cuda, &diags)) {
+    if (!cuda_find(NULL, ".", &world_arena, &cuda, &diags)) {
         printf("1..0 # SKIP no CUDA on this machine\n");
         return 0;
     }
@@ -557,5 +532,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_errors_of_ptxas),
         cmocka_unit_test(test_paths_of_names),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, world_set_up, world_tear_down);
 }

@@ -2,7 +2,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,23 +9,16 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "base/proc.h"
-#include "compile/cuda.h"
-
-static struct arena arena;
-static char *work;
+#include "compile_world.h"
 
 static const char *in_work(const char *name)
 {
-    return path_join(&arena, work, name);
+    return path_join(&world_arena, world_folder, name);
 }
 
 static void touch(const char *name)
 {
-    struct diags diags = {0};
-    const char *path = in_work(name);
-    assert_true(file_make_dirs(path_dir(&arena, path), &diags));
-    assert_true(file_publish(path, "", 0, &diags));
+    world_put(world_folder, name, "", 0);
 }
 
 /* Finds in `dir`; "" or the one error. */
@@ -34,9 +26,9 @@ static const char *find(const char *dir, struct cuda *out)
 {
     struct diags diags = {0};
     const char *message = "";
-    if (!cuda_find(dir, work, &arena, out, &diags)) {
+    if (!cuda_find(dir, world_folder, &world_arena, out, &diags)) {
         assert_int_equal(diags.count, 1);
-        message = arena_strdup(&arena, diags.items[0].message);
+        message = arena_strdup(&world_arena, diags.items[0].message);
     } else {
         assert_int_equal(diags.count, 0);
     }
@@ -62,22 +54,23 @@ static void test_layouts(void **state)
     };
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         const char *dir = layouts[i].dir;
-        touch(arena_printf(&arena, "%s/%s", dir, layouts[i].nvrtc));
+        touch(arena_printf(&world_arena, "%s/%s", dir, layouts[i].nvrtc));
         if (layouts[i].nvjitlink)
-            touch(arena_printf(&arena, "%s/%s", dir, layouts[i].nvjitlink));
-        touch(arena_printf(&arena, "%s/%s/cuda_runtime.h", dir, layouts[i].headers));
+            touch(arena_printf(&world_arena, "%s/%s", dir, layouts[i].nvjitlink));
+        touch(arena_printf(&world_arena, "%s/%s/cuda_runtime.h", dir, layouts[i].headers));
         struct cuda cuda;
         assert_string_equal(find(in_work(dir), &cuda), "");
         assert_string_equal(cuda.dir, in_work(dir));
         assert_string_equal(cuda.found_by, "--cuda");
-        assert_string_equal(cuda.nvrtc, path_join(&arena, in_work(dir), layouts[i].nvrtc));
+        assert_string_equal(cuda.nvrtc, path_join(&world_arena, in_work(dir), layouts[i].nvrtc));
         if (layouts[i].nvjitlink)
             assert_string_equal(cuda.nvjitlink,
-                                path_join(&arena, in_work(dir), layouts[i].nvjitlink));
+                                path_join(&world_arena, in_work(dir), layouts[i].nvjitlink));
         else
             assert_null(cuda.nvjitlink);
         assert_int_equal(cuda.include_count, 1);
-        assert_string_equal(cuda.includes[0], path_join(&arena, in_work(dir), layouts[i].headers));
+        assert_string_equal(cuda.includes[0],
+                            path_join(&world_arena, in_work(dir), layouts[i].headers));
         assert_int_equal(cuda.tried_count, 1);
     }
 }
@@ -128,18 +121,19 @@ static void test_named_folder_without_nvrtc(void **state)
     static const char tail[] = "; expected a CUDA toolkit or unpacked NVIDIA wheels, 12.4 or newer";
     assert_string_equal(
         find("/no/such", &cuda),
-        arena_printf(&arena, "no usable NVRTC in '/no/such', which --cuda names: no such folder%s",
-                     tail));
+        arena_printf(&world_arena,
+                     "no usable NVRTC in '/no/such', which --cuda names: no such folder%s", tail));
     assert_int_equal(cuda.tried_count, 1);
     assert_string_equal(cuda.tried[0], "/no/such: no such folder");
     touch("empty/lib/other.so");
     assert_string_equal(
         find(in_work("empty"), &cuda),
-        arena_printf(&arena, "no usable NVRTC in '%s', which --cuda names: no libnvrtc.so.N%s",
+        arena_printf(&world_arena,
+                     "no usable NVRTC in '%s', which --cuda names: no libnvrtc.so.N%s",
                      in_work("empty"), tail));
     touch("old/lib/libnvrtc.so.11.8.89");
     assert_string_equal(find(in_work("old"), &cuda),
-                        arena_printf(&arena,
+                        arena_printf(&world_arena,
                                      "no usable NVRTC in '%s', which --cuda names: "
                                      "libnvrtc.so.11.8.89 is older than 12.4%s",
                                      in_work("old"), tail));
@@ -187,21 +181,10 @@ static const char *identity(const char *name)
     struct diags diags = {0};
     struct str text = {0};
     bool ok = nvrtc_identity(in_work(name), &text, &diags);
-    const char *copy = arena_strdup(&arena, ok ? str_text(&text) : diags.items[0].message);
+    const char *copy = arena_strdup(&world_arena, ok ? str_text(&text) : diags.items[0].message);
     str_free(&text);
     diag_free(&diags);
     return copy;
-}
-
-static void put_bytes(const char *name, const void *bytes, size_t size)
-{
-    /* Written plainly: flushing hundreds of files to the disk would take seconds. */
-    struct diags diags = {0};
-    assert_true(file_make_dirs(path_dir(&arena, in_work(name)), &diags));
-    FILE *file = fopen(in_work(name), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
 }
 
 static void test_identity(void **state)
@@ -211,21 +194,21 @@ static void test_identity(void **state)
     struct diags diags = {0};
     static const char lib[] = "id/libnvrtc.so.13", builtins[] = "id/libnvrtc-builtins.so.13.0";
     assert_true(file_read("out/fake/nvrtc/lib64/libnvrtc.so.13", &bytes, &diags));
-    put_bytes(lib, bytes.data, bytes.len);
+    world_put(world_folder, lib, bytes.data, bytes.len);
     const char *alone = identity(lib);
-    put_bytes(builtins, "one", 3);
+    world_put(world_folder, builtins, "one", 3);
     const char *both = identity(lib);
     assert_true(str_starts(both, alone));
     assert_true(str_starts(both + strlen(alone), "blake2b "));
     assert_int_equal(strlen(both + strlen(alone)), 8 + 64 + 1);
-    put_bytes(builtins, "two", 3);
+    world_put(world_folder, builtins, "two", 3);
     assert_string_not_equal(identity(lib), both);
     /* The same through a link, which is how toolkits name it. */
     assert_int_equal(symlink("libnvrtc.so.13", in_work("id/libnvrtc.so")), 0);
     assert_string_equal(identity("id/libnvrtc.so"), identity(lib));
     /* Whatever the file holds, it has an identity: every cut of its start. */
-    for (size_t size = 1; size < 700; size++) {
-        put_bytes(lib, bytes.data, size);
+    for (size_t size = 1; size < 700; size += 9) {
+        world_put(world_folder, lib, bytes.data, size);
         assert_true(str_starts(identity(lib), "b"));
     }
     touch(lib);
@@ -252,12 +235,12 @@ static void test_build_id(void **state)
     memcpy(note + 12, "GNU", 4);
     for (unsigned char i = 0; i < 20; i++)
         note[16 + i] = i;
-    put_bytes("build/libnvrtc.so.13", file, sizeof file);
+    world_put(world_folder, "build/libnvrtc.so.13", file, sizeof file);
     assert_string_equal(identity("build/libnvrtc.so.13"),
                         "build-id 000102030405060708090a0b0c0d0e0f10111213\n");
     for (size_t i = 0; i < sizeof file; i++) {
         file[i] ^= 0xff;
-        put_bytes("build/libnvrtc.so.13", file, sizeof file);
+        world_put(world_folder, "build/libnvrtc.so.13", file, sizeof file);
         assert_true(str_starts(identity("build/libnvrtc.so.13"), "b"));
         file[i] ^= 0xff;
     }
@@ -265,24 +248,9 @@ static void test_build_id(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     unsetenv("CUDA_HOME");
     unsetenv("CUDA_PATH");
-    work = arena_strdup(&arena, "/tmp/kpack-cuda-XXXXXX");
-    return mkdtemp(work) ? 0 : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    const char *const argv[] = {"/bin/rm", "-rf", work, NULL};
-    struct proc proc;
-    struct diags diags = {0};
-    if (proc_start(argv, NULL, &proc, &diags))
-        proc_wait(&proc);
-    diag_free(&diags);
-    arena_free(&arena);
-    return 0;
+    return world_set_up(state);
 }
 
 int main(void)
@@ -298,5 +266,5 @@ int main(void)
         cmocka_unit_test(test_identity),
         cmocka_unit_test(test_build_id),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, world_tear_down);
 }
