@@ -228,7 +228,27 @@ out/fake/nvrtc/lib64/%: tests/fake/nvrtc.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARNINGS) -fPIC -shared -Wl,-soname,$* -o $@ $< -ldl
 
-unit: $(unit_bin) $B/tests/sample_image fake
+# A fuzz target over its corpus, by a plain driver; make fuzz runs it for real, with clang's libFuzzer.
+$B/fuzz/replay_image: $(addprefix $B/obj/tests/,fuzz/replay.o fuzz/fuzz_image.o fake/cuda.o) $(call obj,$(runtime_src)) $B/sources
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(SANITIZE) -o $@ $(filter %.o,$^) -lzstd -ldl -lpthread
+
+FUZZ_RUNS ?= 1000000
+fuzz_src := tests/fuzz/fuzz_image.c tests/fake/cuda.c $(runtime_src)
+out/fuzz/fuzz_image: $(fuzz_src) tests/fake/cuda.h src/runtime/kpk.h src/runtime/kpk_format.h Makefile
+	$(call say,FUZZ,$@)
+	@mkdir -p $(@D)
+	$(Q)clang -std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Isrc \
+	    -o $@ $(fuzz_src) -lzstd -ldl -lpthread
+
+fuzz: out/fuzz/fuzz_image
+	@mkdir -p out/fuzz/corpus
+	$(Q)out/fuzz/fuzz_image -runs=$(FUZZ_RUNS) -max_len=16384 -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 \
+	    -artifact_prefix=out/fuzz/ out/fuzz/corpus tests/fuzz/corpus/image
+.PHONY: fuzz
+
+unit: $(unit_bin) $B/fuzz/replay_image $B/tests/sample_image fake
 .PHONY: unit
 
 # Each test prints TAP. Unit tests run twice: as built for users, and under ASan + UBSan.
