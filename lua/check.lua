@@ -96,35 +96,31 @@ function types.levers(value, where, what)
   return list
 end
 
-function types.absents(value, where, what)
+-- { key = "reason" } with keys of a type: a list of { name, reason, place }.
+local function reasons(value, where, what, key_type, example)
   if type(value) ~= "table" then
-    return wrong(where, what, value, "a table: { ['module:entry'] = 'reason' }")
+    return wrong(where, what, value, "a table: " .. example)
   end
   local list = {}
   for _, name in ipairs(names_of(value, where, what)) do
     local spot = inside(where, name)
-    local ok = types.twin(name, spot, { "key %s in %s", name, of = what }, true)
+    local ok = key_type(name, spot, { "key %s in %s", name, of = what }, true)
     local why = types.reason(value[name], spot, { "the reason of %s in %s", name, of = what })
     if ok and why then
-      local module, entry = match(name, "^(.-):(.*)$")
-      list[#list + 1] = { module = module, entry = entry, reason = why, place = spot }
+      list[#list + 1] = { name = name, reason = why, place = spot }
     end
   end
   return list
 end
 
 function types.drops(value, where, what)
-  if type(value) ~= "table" then
-    return wrong(where, what, value, "a table: { entry = 'reason' }")
-  end
-  local list = {}
-  for _, name in ipairs(names_of(value, where, what)) do
-    local spot = inside(where, name)
-    local ok = types.symbol(name, spot, { "key %s in %s", name, of = what }, true)
-    local why = types.reason(value[name], spot, { "the reason of %s in %s", name, of = what })
-    if ok and why then
-      list[#list + 1] = { name = name, reason = why, place = spot }
-    end
+  return reasons(value, where, what, types.symbol, "{ entry = 'reason' }")
+end
+
+function types.absents(value, where, what)
+  local list = reasons(value, where, what, types.twin, "{ ['module:entry'] = 'reason' }")
+  for _, absent in ipairs(list or {}) do
+    absent.module, absent.entry = match(absent.name, "^(.-):(.*)$")
   end
   return list
 end

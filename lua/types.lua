@@ -9,7 +9,7 @@ local find, format, sub = string.find, string.format, string.sub
 
 local types = {}
 
--- Names: of a target, module or twin, of a symbol, of a variable. `is_key`: the value is the key that
+-- Names and other strings of one form. `is_key`: the value is the key that
 -- `what` shows already.
 local function text_type(pattern, expected)
   return function(value, where, what, is_key)
@@ -29,19 +29,8 @@ types.symbol = text_type("^[A-Za-z_][A-Za-z0-9_]*$", "the kernel's symbol: an AS
 types.variable = text_type("^[A-Za-z_][A-Za-z0-9_]*$", "the name of an environment variable: an ASCII identifier")
 types.twin = text_type("^[A-Za-z0-9_][A-Za-z0-9_.+-]*:[A-Za-z_][A-Za-z0-9_]*$", "'module:entry'")
 
-function types.arch(value, where, what)
-  if type(value) == "string" and find(value, "^sm_[1-9]%d+[af]?$") then
-    return value
-  end
-  wrong(where, what, value, "an architecture such as 'sm_90a'")
-end
-
-function types.compute(value, where, what)
-  if type(value) == "string" and find(value, "^[1-9]%d?%.%d$") then
-    return value
-  end
-  wrong(where, what, value, "a compute capability as a string, such as '9.0'")
-end
+types.arch = text_type("^sm_[1-9]%d+[af]?$", "an architecture such as 'sm_90a'")
+types.compute = text_type("^[1-9]%d?%.%d$", "a compute capability as a string, such as '9.0'")
 
 function types.boolean(value, where, what)
   if type(value) == "boolean" then

@@ -390,6 +390,8 @@ static int run(lua_State *lua)
     lua_insert(lua, 2);
     lua_call(lua, 0, LUA_MULTRET);
     sandbox_watch(lua, false);
+    lua_gc(lua, LUA_GCSTOP); /* little garbage is left to make; a full collection still comes when
+                                memory runs out */
     lua_call(lua, lua_gettop(lua) - 1, 1);
     if (!lua_istable(lua, 1))
         return sandbox_fail(lua);

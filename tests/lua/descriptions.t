@@ -215,7 +215,9 @@ def run(case):
 
 
 def main():
-    plan = [(binary, name, check) for binary in BINARIES for name, check in cases()]
+    # Scripts that run to a cap take most of the time: one binary each is enough for them.
+    plan = [(binary, name, check) for binary in BINARIES for name, check in cases()
+            if binary == BINARIES[-1] or not name.startswith(("bad runaway_", "bad memory_"))]
     if not plan:
         print("1..1\nnot ok 1 - out/tests/test_target is not built")
         return 1
