@@ -117,25 +117,19 @@ static const char *find_library(struct search *search, const char *dir, const ch
 static void find_headers(struct search *search, const char *dir)
 {
     struct cuda *cuda = search->cuda;
-    char *seen[MAX_INCLUDES];
     for (size_t i = 0; i < sizeof header_folders / sizeof *header_folders; i++) {
         char *real = realpath(path_join(search->arena, dir, header_folders[i]), NULL);
-        bool known = !real || !file_is_dir(real) || cuda->include_count == MAX_INCLUDES;
-        for (size_t j = 0; !known && j < cuda->include_count; j++)
-            known = strcmp(seen[j], real) == 0;
+        bool wanted = real && file_is_dir(real) && cuda->include_count < MAX_INCLUDES;
+        for (size_t j = 0; wanted && j < cuda->include_count; j++)
+            wanted = strcmp(cuda->includes[j], real) != 0;
         /* "../include" serves a --cuda that names the library folder itself. */
-        if (!known && str_starts(header_folders[i], "..") &&
-            (cuda->include_count || !file_is_regular(path_join(search->arena, real, "cuda.h"))))
-            known = true;
-        if (known) {
-            free(real);
-            continue;
-        }
-        seen[cuda->include_count] = real;
-        cuda->includes[cuda->include_count++] = arena_strdup(search->arena, real);
+        if (wanted && str_starts(header_folders[i], ".."))
+            wanted =
+                !cuda->include_count && file_is_regular(path_join(search->arena, real, "cuda.h"));
+        if (wanted)
+            cuda->includes[cuda->include_count++] = arena_strdup(search->arena, real);
+        free(real);
     }
-    for (size_t i = 0; i < cuda->include_count; i++)
-        free(seen[i]);
 }
 
 /* Workers change to the project's root before they open a library. */

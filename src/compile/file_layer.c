@@ -58,10 +58,10 @@ static const char *plain_name(const char *name)
     return *name ? name : ".";
 }
 
-static int open_at(int folder, const char *name, struct stat *out_info)
+static int open_file(const char *name, struct stat *out_info)
 {
     /* O_NONBLOCK: opening a FIFO must not wait for a writer. */
-    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = openat(AT_FDCWD, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd >= 0 && fstat(fd, out_info) != 0) {
         close(fd);
         fd = -1;
@@ -92,14 +92,14 @@ static bool open_source(const char *name, struct source *out)
     if ((rest = below(name, COMPILE_HEADERS_ROOT)))
         return find_embedded(rest, out);
     if (!(rest = below(name, COMPILE_CUDA_ROOT))) {
-        out->fd = open_at(AT_FDCWD, name, &out->info);
+        out->fd = open_file(name, &out->info);
         return out->fd >= 0;
     }
     char path[PATH_MAX];
     for (size_t i = 0; i < cuda_folder_count; i++) {
         if ((size_t)snprintf(path, sizeof path, "%s/%s", cuda_folders[i], rest) >= sizeof path)
             continue;
-        out->fd = open_at(AT_FDCWD, path, &out->info);
+        out->fd = open_file(path, &out->info);
         if (out->fd >= 0)
             return true;
     }
