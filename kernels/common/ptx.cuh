@@ -11,11 +11,17 @@ DEVICE u32 smem_address(const void *pointer)
     return static_cast<u32>(__cvta_generic_to_shared(pointer));
 }
 
-// ---- cp.async: global to shared, 16 bytes, past L1 ------------------------------------------------
+// ---- cp.async: global to shared; 16 bytes go past L1 ------------------------------------------------
 
 DEVICE void cp_async_16(u32 smem, const void *global)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(smem), "l"(global) : "memory");
+}
+
+// 4 bytes, through L1.
+DEVICE void cp_async_4(u32 smem, const void *global)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(smem), "l"(global) : "memory");
 }
 
 // Copies `bytes` (0..16) and fills the rest of the 16 with zeros; with 0 the source is not read.

@@ -239,15 +239,26 @@ static void *emu_at(u32 smem)
     return emu.smem + smem;
 }
 
-DEVICE void cp_async_16_or_zero(u32 smem, const void *global, u32 bytes)
+/* `bytes` of a copy of `size`, zeros after. */
+static void emu_cp_async(u32 smem, const void *global, u32 bytes, u32 size)
 {
-    if (smem % 16 != 0 || (bytes > 0 && (uintptr_t)global % 16 != 0)) {
+    if (smem % size != 0 || (bytes > 0 && (uintptr_t)global % size != 0)) {
         fprintf(stderr, "emulate: misaligned cp.async\n");
         abort();
     }
-    emu_copy copy = {emu_at(smem), std::vector<unsigned char>(16)};
+    emu_copy copy = {emu_at(smem), std::vector<unsigned char>(size)};
     memcpy(copy.bytes.data(), global, bytes);
     emu.fibers[emu.current].open.push_back(copy);
+}
+
+DEVICE void cp_async_16_or_zero(u32 smem, const void *global, u32 bytes)
+{
+    emu_cp_async(smem, global, bytes, 16);
+}
+
+DEVICE void cp_async_4(u32 smem, const void *global)
+{
+    emu_cp_async(smem, global, 4, 4);
 }
 
 DEVICE void cp_async_16(u32 smem, const void *global)
