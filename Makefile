@@ -132,9 +132,9 @@ cuda: $B/bin/kpack
 
 FATBINARY ?= $(firstword $(wildcard $(CUDA_HOME)/bin/fatbinary /usr/local/cuda/bin/fatbinary) fatbinary)
 
-gpu-bundle: images out/obj/device_cost out/obj/sanitize
+gpu-bundle: images out/obj/device_cost out/obj/sanitize out/obj/gdn_sanitize
 	@rm -rf out/gpu.tmp && mkdir -p out/gpu.tmp/lib out/gpu.tmp/tests
-	$(Q)cp out/hopper.kpk out/gb10.kpk out/obj/device_cost out/obj/sanitize out/gpu.tmp
+	$(Q)cp out/hopper.kpk out/gb10.kpk out/obj/device_cost out/obj/sanitize out/obj/gdn_sanitize out/gpu.tmp
 	$(Q)cp out/lib/libkpk.so out/lib/libkpk_ops.so out/gpu.tmp/lib
 	$(Q)cp -R tests/gpu tests/bench out/gpu.tmp/tests
 	@find out/gpu.tmp -name __pycache__ -prune -exec rm -rf {} +
@@ -146,7 +146,8 @@ gpu-bundle: images out/obj/device_cost out/obj/sanitize
 
 out/obj/device_cost: tests/bench/device_cost.c src/runtime/kpk.h
 out/obj/sanitize: tests/gpu/sanitize.c src/runtime/kpk.h src/ops/w8a16.h
-out/obj/device_cost out/obj/sanitize: Makefile | setup
+out/obj/gdn_sanitize: tests/gpu/gdn_sanitize.c src/runtime/kpk.h src/ops/gdn.h
+out/obj/device_cost out/obj/sanitize out/obj/gdn_sanitize: Makefile | setup
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARNINGS) -Isrc -o $@ $(filter %.c,$^) -ldl

@@ -276,5 +276,9 @@ def fallback(context):
             for word, reason in lost.items():
                 check(not name.endswith(word) or reason == b"kernel absent from this image", f"{name}: {ops.line()}")
             context.note(f"{name}: {ops.line()}")
+        if name == "gb10_sm90":  # it ships the twins, off by default
+            ops = Gdn(image, {"METRALE_GDN_PREFILL_TC": "1"})
+            check(all(map(same_bits, problem.run(ops), problem.run(Gdn(context.image)))), f"{name}: other bits")
+            check(entries(ops.route) == h, f"{name}: {ops.line()}")
         torch.cuda.synchronize()
         image.close()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Packs the images of the GDN fallback tests: gdn_variants.py KPACK FOLDER
+"""Packs the images of the GDN fallback tests: gdn_variants.py KPACK FOLDER [NAME ...]
 
 The gb10 description rebuilt for sm_90a, and the hopper one with GDN modules taken out.
 """
@@ -37,11 +37,12 @@ def without(text, modules):
 
 
 def main():
-    kpack, folder = sys.argv[1:]
+    kpack, folder, *names = sys.argv[1:]
     os.makedirs(folder, exist_ok=True)
     with tempfile.TemporaryDirectory() as root:
         shutil.copytree(os.path.join(ROOT, "kernels"), os.path.join(root, "kernels"))
-        for name, (base, modules) in VARIANTS.items():
+        for name in names or VARIANTS:
+            base, modules = VARIANTS[name]
             targets = os.path.join(root, "targets")
             shutil.rmtree(targets, ignore_errors=True)
             os.mkdir(targets)
