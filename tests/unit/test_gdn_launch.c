@@ -1,0 +1,542 @@
+/* gdn_bind and gdn_prefill_fla over a fake driver: what is launched, with which arguments, and what
+ * is said. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../fake/cuda.h"
+#include "kpk_build.h"
+#include "ops/gdn.h"
+
+enum {
+    MOST_ENTRIES = 8,
+    MOST_MODULES = 5,
+    MOST_ARGS = 21,
+    MOST_LINES = 16
+};
+
+/* ---- The driver's functions that only this launcher uses, and a launch that keeps arguments ----
+ */
+
+struct map_call {
+    int type, rank;
+    uint64_t address, columns, rows, pitch_bytes;
+    uint32_t box[2];
+};
+
+static struct {
+    unsigned maps, synchronizations, launches;
+    int map_result, synchronize_result;
+    struct map_call map[3];
+    uint64_t args[8][MOST_ARGS]; /* of each launch; a tensor map by its first byte */
+    char lines[MOST_LINES][512];
+    kpk_severity severity[MOST_LINES];
+    unsigned line_count;
+} seen;
+
+static int fake_encode(void *map, int type, uint32_t rank, void *address, const uint64_t *dims,
+                       const uint64_t *strides, const uint32_t *box,
+                       const uint32_t *element_strides, int interleave, int swizzle, int promotion,
+                       int fill)
+{
+    assert_int_equal(interleave + swizzle + promotion + fill, 0);
+    assert_int_equal(element_strides[0] + element_strides[1], 2);
+    assert_int_equal((uintptr_t)map % 64, 0);
+    memset(map, (int)seen.maps + 1, 128);
+    seen.map[seen.maps++] = (struct map_call){type,    (int)rank,  (uintptr_t)address, dims[0],
+                                              dims[1], strides[0], {box[0], box[1]}};
+    return seen.map_result;
+}
+
+static int fake_synchronize(void *stream)
+{
+    assert_ptr_equal(stream, (void *)0x77);
+    seen.synchronizations++;
+    return seen.synchronize_result;
+}
+
+/* Parameters in order: p an address, u 32 bits, m a tensor map. */
+static const char *parameters_of(const char *entry)
+{
+    if (strstr(entry, "recompute_wu") != NULL)
+        return "pppppppuuuuuuuuuuppu";
+    if (strstr(entry, "_tma") != NULL)
+        return "pmmmpppuuuuuuuppu";
+    if (strstr(entry, "delta_h") != NULL)
+        return "ppppppppuuuuuuuuuuppu";
+    return "pppppppuuuuuuuuuppu";
+}
+
+typedef int (*launch_fn)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                         unsigned, void *, void **, void **);
+
+static int keep_launch(void *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                       unsigned by, unsigned bz, unsigned smem, void *stream, void **args,
+                       void **extra)
+{
+    void *symbol = fake_cuda_symbol(NULL, "cuLaunchKernel");
+    launch_fn launch;
+
+    memcpy(&launch, &symbol, sizeof symbol);
+    int result = launch(kernel, gx, gy, gz, bx, by, bz, smem, stream, args, extra);
+    const char *kinds =
+        parameters_of(fake_cuda_state()->launch[fake_cuda_state()->launches - 1].entry);
+    for (size_t i = 0; kinds[i] != '\0'; i++) {
+        const size_t size = kinds[i] == 'p' ? 8 : kinds[i] == 'u' ? 4 : 1;
+        memcpy(&seen.args[seen.launches][i], args[i], size);
+    }
+    seen.launches++;
+    return result;
+}
+
+static void *symbol_of(void *user, const char *name)
+{
+    static const char *const names[] = {"cuTensorMapEncodeTiled", "cuStreamSynchronize",
+                                        "cuLaunchKernel"};
+    void *pointer = NULL;
+
+    if (strcmp(name, names[0]) == 0) {
+        __typeof__(&fake_encode) function = fake_encode;
+        memcpy(&pointer, &function, sizeof pointer);
+    } else if (strcmp(name, names[1]) == 0) {
+        __typeof__(&fake_synchronize) function = fake_synchronize;
+        memcpy(&pointer, &function, sizeof pointer);
+    } else if (strcmp(name, names[2]) == 0) {
+        launch_fn function = keep_launch;
+        memcpy(&pointer, &function, sizeof pointer);
+    } else {
+        pointer = fake_cuda_symbol(user, name);
+    }
+    return pointer;
+}
+
+static void keep_line(void *user, kpk_severity severity, const char *text)
+{
+    (void)user;
+    assert_true(seen.line_count < MOST_LINES);
+    seen.severity[seen.line_count] = severity;
+    snprintf(seen.lines[seen.line_count++], sizeof seen.lines[0], "%s", text);
+}
+
+static bool said(kpk_severity severity, const char *text)
+{
+    for (unsigned i = 0; i < seen.line_count; i++)
+        if (seen.severity[i] == severity && strcmp(seen.lines[i], text) == 0)
+            return true;
+    return false;
+}
+
+/* ---- An image of all the family, as the targets describe it -----------------------------------
+ */
+
+static const char *const lever_envs[] = {"METRALE_GDN_PIPE",
+                                         "METRALE_GDN_PREFILL_TC",
+                                         "METRALE_GDN_TC_VBLOCK",
+                                         "METRALE_GDN_TMA",
+                                         "METRALE_GDN_VTILE",
+                                         "METRALE_NO_GDN_FWD_O_MMA8",
+                                         "METRALE_NO_GDN_PREFILL_TC_REMNANTS"};
+
+struct world {
+    struct build_bytes bytes;
+    kpk_image *image;
+    struct gdn ops;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct build_entry *)a)->name, ((const struct build_entry *)b)->name);
+}
+
+/* Builds and opens it; `wrong` is a constant to falsify, or NULL. */
+static struct world *open_world(const char *wrong)
+{
+    static const char *const modules[MOST_MODULES] = {
+        "gated_delta_rule_chunk_tc", "gated_delta_rule_fla", "gdn_chunk_fwd_o_mma8",
+        "gdn_fwd_o_hopper", "gdn_recompute_wu_hopper"};
+    struct build_constant constants[] = {{"CHUNK", GDN_CHUNK},     {"DV_BLK", GDN_DV_BLK},
+                                         {"K_DIM", GDN_K_DIM},     {"PITCH", GDN_PITCH},
+                                         {"PITCH_T", GDN_PITCH_T}, {"PITCH_X", GDN_PITCH_X},
+                                         {"V_DIM", GDN_V_DIM}};
+    static const uint32_t objects[MOST_MODULES] = {0, 1, 2, 3, 4};
+    static const struct build_lever levers[] = {
+        {"gdn_pipe", "METRALE_GDN_PIPE", "", KPK_LEVER_TEXT, 0},
+        {"gdn_prefill_tc", "METRALE_GDN_PREFILL_TC", NULL, KPK_LEVER_SWITCH, 1},
+        {"gdn_tc_vblock", "METRALE_GDN_TC_VBLOCK", NULL, KPK_LEVER_IS1, 0},
+        {"gdn_tma", "METRALE_GDN_TMA", NULL, KPK_LEVER_IS1, 0},
+        {"gdn_vtile", "METRALE_GDN_VTILE", "", KPK_LEVER_TEXT, 0},
+        {"no_gdn_fwd_o_mma8", "METRALE_NO_GDN_FWD_O_MMA8", NULL, KPK_LEVER_PRESENCE, 0},
+        {"no_gdn_prefill_tc_remnants", "METRALE_NO_GDN_PREFILL_TC_REMNANTS", NULL, KPK_LEVER_IS1,
+         0},
+    };
+    struct build_entry entries[MOST_MODULES][MOST_ENTRIES] = {0};
+    char texts[MOST_MODULES][1024];
+    const char *blobs[MOST_MODULES];
+    struct build_module built[MOST_MODULES];
+    struct world *world = calloc(1, sizeof *world);
+
+    assert_non_null(world);
+    for (size_t i = 0; wrong != NULL && i < sizeof constants / sizeof *constants; i++)
+        if (strcmp(constants[i].name, wrong) == 0)
+            constants[i].value++;
+    for (uint32_t m = 0; m < MOST_MODULES; m++) {
+        uint32_t count = 0;
+        size_t used = (size_t)snprintf(texts[m], sizeof texts[m], "FAKE");
+        for (int k = 0; k < GDN_KERNEL_COUNT; k++) {
+            const struct gdn_entry *entry = gdn_entry_of((enum gdn_kernel)k);
+            if (strcmp(entry->module, modules[m]) != 0)
+                continue;
+            entries[m][count++] = (struct build_entry){.name = entry->name,
+                                                       .block = {entry->block, 1, 1},
+                                                       .dynamic_smem = entry->smem,
+                                                       .present = KPK_PRESENT_ALL};
+            used += (size_t)snprintf(texts[m] + used, sizeof texts[m] - used, " %s", entry->name);
+        }
+        qsort(entries[m], count, sizeof entries[m][0], by_name);
+        blobs[m] = texts[m];
+        built[m] = (struct build_module){.name = modules[m],
+                                         .entries = entries[m],
+                                         .entry_count = count,
+                                         .objects = &objects[m],
+                                         .object_count = 1,
+                                         .constants = constants,
+                                         .constant_count = sizeof constants / sizeof *constants};
+    }
+    const struct build_image image = {.target = "hopper",
+                                      .arch = "sm_90a",
+                                      .compute_major = 9,
+                                      .min_driver = 13000,
+                                      .modules = built,
+                                      .module_count = MOST_MODULES,
+                                      .blobs = blobs,
+                                      .blob_count = MOST_MODULES,
+                                      .levers = levers,
+                                      .lever_count = sizeof levers / sizeof *levers};
+    const kpk_open_desc desc = {.message = keep_line, .symbol = symbol_of};
+
+    for (size_t i = 0; i < sizeof lever_envs / sizeof *lever_envs; i++)
+        unsetenv(lever_envs[i]);
+    fake_cuda_reset();
+    memset(&seen, 0, sizeof seen);
+    world->bytes = build_write(&image);
+    assert_int_equal(kpk_open_memory(world->bytes.data, world->bytes.size, &desc, &world->image),
+                     KPK_OK);
+    assert_int_equal(kpk_bind(world->image, 0), KPK_OK);
+    return world;
+}
+
+static void close_world(struct world *world)
+{
+    kpk_close(world->image);
+    free(world->bytes.data);
+    free(world);
+}
+
+static kpk_status bind(struct world *world)
+{
+    const struct gdn_desc desc = {.message = keep_line};
+
+    return gdn_bind(world->image, &desc, &world->ops);
+}
+
+static const struct gdn_args good = {
+    .h_state = 0x1000,
+    .query = 0x10000,
+    .key = 0x11000,
+    .value = 0x12000,
+    .gate = 0x20000,
+    .beta = 0x20080,
+    .output = 0x30000,
+    .w = 0x40000,
+    .u = 0x50000,
+    .s = 0x60000,
+    .uc = 0x70000,
+    .gc = 0x80000,
+    .batch = 2,
+    .seq_len = 130,
+    .num_chunks = 3,
+    .nk = 16,
+    .nv = 32,
+    .k_dim = 128,
+    .v_dim = 128,
+    .qk_stride = 8192,
+    .v_stride = 8200,
+    .gb_stride = 64,
+    .cu_chunks = 0x99,
+};
+
+static kpk_status prefill(struct world *world, const struct gdn_args *args, struct gdn_route *route)
+{
+    return gdn_prefill_fla(&world->ops, args, (struct CUstream_st *)0x77, route);
+}
+
+static void expect_args(unsigned launch, const uint64_t *want, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (seen.args[launch][i] != want[i])
+            fail_msg("launch %u, argument %zu: %#llx, not %#llx", launch, i,
+                     (unsigned long long)seen.args[launch][i], (unsigned long long)want[i]);
+}
+
+#define EXPECT_ARGS(launch, ...)                                                                   \
+    do {                                                                                           \
+        const uint64_t want[] = {__VA_ARGS__};                                                     \
+        expect_args(launch, want, sizeof want / sizeof *want);                                     \
+    } while (0)
+
+static void expect_launch(unsigned index, enum gdn_kernel kernel, unsigned x, unsigned y,
+                          unsigned z)
+{
+    const struct fake_launch *launch = &fake_cuda_state()->launch[index];
+    const struct gdn_entry *entry = gdn_entry_of(kernel);
+
+    assert_string_equal(launch->entry, entry->name);
+    assert_int_equal(launch->grid[0], x);
+    assert_int_equal(launch->grid[1], y);
+    assert_int_equal(launch->grid[2], z);
+    assert_int_equal(launch->block[0], entry->block);
+    assert_int_equal(launch->smem, entry->smem);
+    assert_ptr_equal(launch->stream, (void *)0x77);
+}
+
+/* ---- Tests ------------------------------------------------------------------------------------
+ */
+
+static void default_launches(void **state)
+{
+    struct world *world = open_world(NULL);
+    struct gdn_route route;
+
+    (void)state;
+    assert_int_equal(bind(world), KPK_OK);
+    assert_int_equal(prefill(world, &good, &route), KPK_OK);
+    assert_int_equal(seen.launches, 3);
+    expect_launch(0, GDN_WU_HOPPER, 3, 32, 2);
+    EXPECT_ARGS(0, 0x11000, 0x12000, 0x20000, 0x20080, 0x40000, 0x50000, 0x80000, 2, 130, 3, 16, 32,
+                128, 128, 8192, 8200, 64, 0, 0x99, 0);
+    expect_launch(1, GDN_TCFUSE_X2, 32, 2, 1);
+    EXPECT_ARGS(1, 0x1000, 0x40000, 0x50000, 0x11000, 0x20000, 0x80000, 0x60000, 0x70000, 2, 130, 3,
+                16, 32, 128, 128, 8192, 64, 0, 0, 0x99, 0);
+    expect_launch(2, GDN_FWD_O_HOPPER, 3, 32, 2);
+    EXPECT_ARGS(2, 0x10000, 0x11000, 0x20000, 0x80000, 0x60000, 0x70000, 0x30000, 2, 130, 3, 16, 32,
+                128, 128, 8192, 64, 0, 0x99, 0);
+    assert_string_equal(route.spine.module, "gated_delta_rule_chunk_tc");
+    assert_int_equal(seen.line_count, 1);
+    assert_true(said(KPK_INFO, "GDN state spine: gated_delta_rule_chunk_delta_h_tcfuse_x2"));
+    assert_int_equal(seen.synchronizations, 0);
+
+    struct gdn_args varlen = good;
+    varlen.is_varlen = varlen.h_state_is_table = true;
+    varlen.cu_seqlens = 0x88;
+    assert_int_equal(prefill(world, &varlen, NULL), KPK_OK);
+    EXPECT_ARGS(4, 0x1000, 0x40000, 0x50000, 0x11000, 0x20000, 0x80000, 0x60000, 0x70000, 2, 130, 3,
+                16, 32, 128, 128, 8192, 64, 1, 0x88, 0x99, 1);
+    close_world(world);
+}
+
+static void tma_launch(void **state)
+{
+    struct world *world = open_world(NULL);
+    struct gdn_route route;
+
+    (void)state;
+    setenv("METRALE_GDN_PREFILL_TC", "0", 1);
+    setenv("METRALE_GDN_TMA", "1", 1);
+    assert_int_equal(bind(world), KPK_OK);
+    assert_int_equal(prefill(world, &good, &route), KPK_OK);
+    expect_launch(0, GDN_WU, 3, 32, 2);
+    expect_launch(1, GDN_TMA, 32, 2, 1);
+    EXPECT_ARGS(1, 0x1000, 1, 2, 3, 0x80000, 0x60000, 0x70000, 2, 130, 3, 16, 32, 128, 0, 0, 0x99,
+                0);
+    expect_launch(2, GDN_FWD_O_MMA8, 3, 32, 2);
+    assert_int_equal(seen.maps, 3);
+    const struct map_call want[3] = {
+        {9, 2, 0x40000, 128, 2 * 3 * 32 * 64, 256, {128, 64}},
+        {9, 2, 0x50000, 128, 2 * 3 * 32 * 64, 256, {128, 64}},
+        {9, 2, 0x11000, 16 * 128, 2 * 130, 8192 * 2, {128, 64}},
+    };
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(seen.map[i].address, want[i].address);
+        assert_int_equal(seen.map[i].columns, want[i].columns);
+        assert_int_equal(seen.map[i].rows, want[i].rows);
+        assert_int_equal(seen.map[i].pitch_bytes, want[i].pitch_bytes);
+        assert_int_equal(seen.map[i].type, 9);
+        assert_int_equal(seen.map[i].rank, 2);
+        assert_memory_equal(seen.map[i].box, want[i].box, sizeof want[i].box);
+    }
+    seen.map_result = 1;
+    seen.maps = 0;
+    assert_int_equal(prefill(world, &good, &route), KPK_ERR_DRIVER);
+    assert_true(said(KPK_ERROR, "gdn_prefill_fla: the tensor map of W (12288 x 128, pitch 128) was "
+                                "refused with CUDA error 1"));
+    close_world(world);
+}
+
+static void warnings(void **state)
+{
+    struct world *world = open_world(NULL);
+    struct gdn_args args = good;
+
+    (void)state;
+    setenv("METRALE_GDN_TMA", "1", 1);
+    assert_int_equal(bind(world), KPK_OK);
+    args.qk_stride = 8196;
+    assert_int_equal(prefill(world, &args, NULL), KPK_OK);
+    assert_true(said(KPK_WARNING,
+                     "METRALE_GDN_PREFILL_TC set but tensor-core spine is NOT running: qk_stride "
+                     "is not a multiple of 8 (the K staging uses 16-byte vector loads)"));
+    assert_true(said(KPK_WARNING,
+                     "METRALE_GDN_TMA=1 but the TMA spine is NOT running: qk_stride is not a "
+                     "multiple of 8 (bf16 row pitch must be 16-byte aligned)"));
+    assert_true(said(KPK_WARNING, "METRALE_GDN_PREFILL_TC set but "
+                                  "gated_delta_rule_recompute_wu_hopper is NOT running: qk_stride "
+                                  "is not a multiple of 8 (16-byte loads)"));
+    assert_true(said(KPK_WARNING, "METRALE_GDN_PREFILL_TC set but "
+                                  "gated_delta_rule_chunk_fwd_o_hopper is NOT running: qk_stride "
+                                  "is not a multiple of 8 (16-byte loads)"));
+    assert_true(said(KPK_INFO, "GDN state spine: gated_delta_rule_chunk_delta_h_vfused"));
+    seen.line_count = 0;
+    assert_int_equal(prefill(world, &good, NULL), KPK_OK);
+    assert_true(said(KPK_WARNING, "METRALE_GDN_TMA=1 but the TMA spine is NOT running: "
+                                  "METRALE_GDN_PREFILL_TC is active and takes precedence"));
+    close_world(world);
+}
+
+static void levers_are_read_at_bind(void **state)
+{
+    static const struct {
+        const char *name, *value;
+        enum gdn_kernel spine, fwd_o;
+    } rows[] = {
+        {"METRALE_GDN_PIPE", "0", GDN_VFUSED, GDN_FWD_O_MMA8},
+        {"METRALE_GDN_VTILE", "1", GDN_VTILE, GDN_FWD_O_MMA8},
+        {"METRALE_GDN_VTILE", "0", GDN_KSPLIT, GDN_FWD_O_MMA8},
+        {"METRALE_GDN_TC_VBLOCK", "1", GDN_PIPE, GDN_FWD_O_MMA8},
+        {"METRALE_NO_GDN_FWD_O_MMA8", "", GDN_PIPE, GDN_FWD_O},
+        {"METRALE_GDN_TMA", "yes", GDN_PIPE, GDN_FWD_O_MMA8},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct world *world = open_world(NULL);
+        struct gdn_route route;
+        setenv("METRALE_GDN_PREFILL_TC", "off", 1);
+        setenv(rows[i].name, rows[i].value, 1);
+        assert_int_equal(bind(world), KPK_OK);
+        unsetenv(rows[i].name);
+        unsetenv("METRALE_GDN_PREFILL_TC");
+        assert_int_equal(prefill(world, &good, &route), KPK_OK);
+        assert_int_equal(route.wu.kernel, GDN_WU);
+        assert_int_equal(route.spine.kernel, rows[i].spine);
+        assert_int_equal(route.fwd_o.kernel, rows[i].fwd_o);
+        close_world(world);
+    }
+    struct world *world = open_world(NULL);
+    setenv("METRALE_GDN_PREFILL_TC", "", 1);
+    setenv("METRALE_NO_GDN_PREFILL_TC_REMNANTS", "1", 1);
+    assert_int_equal(bind(world), KPK_OK);
+    assert_true(world->ops.levers.tc && world->ops.levers.no_remnants);
+    close_world(world);
+}
+
+static void profile(void **state)
+{
+    static const char *const labels[] = {"gdn_fla_recompute_wu", "gdn_fla_chunk_delta_h",
+                                         "gdn_fla_chunk_fwd_o"};
+    struct world *world = open_world(NULL);
+    struct gdn_args args = good;
+
+    (void)state;
+    assert_int_equal(bind(world), KPK_OK);
+    args.profile = true;
+    assert_int_equal(prefill(world, &args, NULL), KPK_OK);
+    assert_int_equal(seen.synchronizations, 4);
+    assert_int_equal(seen.line_count, 4);
+    for (unsigned i = 0; i < 3; i++) {
+        char start[80];
+        const char *line = seen.lines[i + 1];
+        snprintf(start, sizeof start, "  SSM prefill [%s] N=130: ", labels[i]);
+        assert_memory_equal(line, start, strlen(start));
+        assert_string_equal(line + strlen(line) - strlen("µs"), "µs");
+    }
+    seen.synchronize_result = 700;
+    assert_int_equal(prefill(world, &args, NULL), KPK_ERR_DRIVER);
+    assert_true(said(KPK_ERROR, "gdn_prefill_fla: cuStreamSynchronize returned CUDA error 700"));
+    close_world(world);
+}
+
+static void nothing_is_launched(void **state)
+{
+    struct world *world = open_world(NULL);
+    struct gdn_args args = good;
+    struct gdn_route route;
+
+    (void)state;
+    assert_int_equal(bind(world), KPK_OK);
+    args.batch = 0;
+    assert_int_equal(prefill(world, &args, &route), KPK_OK);
+    assert_string_equal(route.wu.entry, "");
+    args = good;
+    args.seq_len = args.num_chunks = 0;
+    assert_int_equal(prefill(world, &args, &route), KPK_OK);
+    args = good;
+    args.num_chunks = 4;
+    assert_int_equal(prefill(world, &args, &route), KPK_ERR_UNSUPPORTED);
+    assert_true(said(KPK_ERROR, "gdn_prefill_fla: num_chunks=4 must be 3 for seq_len=130"));
+    assert_int_equal(gdn_prefill_fla(NULL, &good, NULL, NULL), KPK_ERR_ARGUMENT);
+    assert_int_equal(gdn_prefill_fla(&world->ops, NULL, NULL, NULL), KPK_ERR_ARGUMENT);
+    assert_int_equal(seen.launches, 0);
+    close_world(world);
+}
+
+static void failing_launches(void **state)
+{
+    (void)state;
+    for (unsigned long call = 1; call <= 3; call++) {
+        struct world *world = open_world(NULL);
+        assert_int_equal(bind(world), KPK_OK);
+        assert_int_equal(prefill(world, &good, NULL), KPK_OK); /* loads the modules */
+        fake_cuda_state()->fail_with[FAKE_cuLaunchKernel] = 700;
+        fake_cuda_state()->fail_call[FAKE_cuLaunchKernel] = 3 + call;
+        assert_int_equal(prefill(world, &good, NULL), KPK_ERR_DRIVER);
+        assert_int_equal(fake_cuda_state()->calls[FAKE_cuLaunchKernel], 3 + call);
+        assert_non_null(strstr(seen.lines[seen.line_count - 1], "launching '"));
+        close_world(world);
+    }
+}
+
+static void wrong_images(void **state)
+{
+    static const char *const names[] = {"CHUNK",   "DV_BLK",  "K_DIM", "PITCH",
+                                        "PITCH_T", "PITCH_X", "V_DIM"};
+    struct gdn ops;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct world *world = open_world(names[i]);
+        assert_int_equal(bind(world), KPK_ERR_CONSTANT);
+        assert_int_equal(seen.line_count, 1);
+        assert_non_null(strstr(seen.lines[0], names[i]));
+        close_world(world);
+    }
+    assert_int_equal(gdn_bind(NULL, NULL, &ops), KPK_ERR_ARGUMENT);
+    assert_int_equal(gdn_bind(NULL, NULL, NULL), KPK_ERR_ARGUMENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(default_launches), cmocka_unit_test(tma_launch),
+        cmocka_unit_test(warnings),         cmocka_unit_test(levers_are_read_at_bind),
+        cmocka_unit_test(profile),          cmocka_unit_test(nothing_is_launched),
+        cmocka_unit_test(failing_launches), cmocka_unit_test(wrong_images),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
