@@ -170,18 +170,48 @@ out/obj/groups: out/obj/tests/bench/groups.o $B/obj/core.a
 
 PREFIX ?= /usr/local
 dest = $(DESTDIR)$(PREFIX)
+ops_headers := src/ops/gdn.h src/ops/w8a16.h
+
+# The launchers' headers name one another from src/, so they keep that layout under include/kpk/.
+define kpk_pc
+prefix=$(PREFIX)
+libdir=$${prefix}/lib
+includedir=$${prefix}/include
+
+Name: kpk
+Description: opens .kpk images of CUDA kernels
+Version: $(VERSION)
+Requires.private: libzstd
+Libs: -L$${libdir} -lkpk
+Libs.private: -ldl -lpthread
+Cflags: -I$${includedir}
+endef
+define kpk_ops_pc
+prefix=$(PREFIX)
+libdir=$${prefix}/lib
+includedir=$${prefix}/include
+
+Name: kpk_ops
+Description: launchers of the kernels that kpack ships
+Version: $(VERSION)
+Requires: kpk
+Libs: -L$${libdir} -lkpk_ops
+Cflags: -I$${includedir}/kpk
+endef
+export kpk_pc kpk_ops_pc
 
 install: all
-	$(Q)install -d '$(dest)/bin' '$(dest)/lib/pkgconfig' '$(dest)/include' '$(dest)/share/man/man1'
+	$(Q)install -d '$(dest)/bin' '$(dest)/lib/pkgconfig' '$(dest)/share/man/man1' '$(dest)/include/kpk/ops' \
+	    '$(dest)/include/kpk/runtime'
 	$(Q)install -m 755 out/bin/kpack '$(dest)/bin'
 	$(Q)install -m 644 out/lib/libkpk.a '$(dest)/lib'
 	$(Q)install -m 755 out/lib/libkpk.so out/lib/libkpk_ops.so '$(dest)/lib'
-	$(Q)install -m 644 src/runtime/kpk.h $(ops_headers) '$(dest)/include'
+	$(Q)install -m 644 src/runtime/kpk.h '$(dest)/include'
+	$(Q)install -m 644 $(ops_headers) '$(dest)/include/kpk/ops'
+	$(Q)ln -sfn ../../kpk.h '$(dest)/include/kpk/runtime/kpk.h'
 	$(Q)install -m 644 src/cli/kpack.1 '$(dest)/share/man/man1'
-	$(Q)printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' \
-	    'Name: kpk' 'Description: opens .kpk images of CUDA kernels' 'Version: $(VERSION)' \
-	    'Requires.private: libzstd' 'Libs: -L$${libdir} -lkpk' 'Libs.private: -ldl -lpthread' \
-	    'Cflags: -I$${includedir}' > '$(dest)/lib/pkgconfig/kpk.pc'
+	$(Q)printf '%s\n' "$$kpk_pc" > '$(dest)/lib/pkgconfig/kpk.pc'
+	$(Q)printf '%s\n' "$$kpk_ops_pc" > '$(dest)/lib/pkgconfig/kpk_ops.pc'
 .PHONY: install
 
 # ---- Tests --------------------------------------------------------------------------------------

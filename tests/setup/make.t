@@ -112,17 +112,18 @@ def installation(root):
     code, text = make("install", f"DESTDIR={dest}", "PREFIX=/usr")
     check("make install", code == 0, text)
     want = ["bin/kpack", "include/kpk.h", "lib/libkpk.a", "lib/libkpk.so", "lib/libkpk_ops.so", "lib/pkgconfig/kpk.pc",
+            "lib/pkgconfig/kpk_ops.pc", "include/kpk/ops/gdn.h", "include/kpk/ops/w8a16.h", "include/kpk/runtime/kpk.h",
             "share/man/man1/kpack.1"]
     base = os.path.join(dest, "usr")
     found = sorted(os.path.relpath(os.path.join(f, n), base) for f, _, names in os.walk(dest) for n in names)
-    check("the tool, libraries, header, pkg-config file and man page, all under DESTDIR and PREFIX",
-          set(want) <= set(found), found)
+    check("the tool, libraries, headers, pkg-config files and man page, all under DESTDIR and PREFIX",
+          sorted(want) == found, found)
     version = subprocess.run([os.path.join(base, "bin", "kpack"), "--version"], cwd=root, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT).stdout.decode()
     env = dict(os.environ, PKG_CONFIG_PATH=os.path.join(base, "lib", "pkgconfig"))
 
-    def pkg_config(*words):
-        done = subprocess.run(["pkg-config", *words, "kpk"], env=env, stdout=subprocess.PIPE,
+    def pkg_config(*words, name="kpk"):
+        done = subprocess.run(["pkg-config", *words, name], env=env, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT)
         return done.stdout.decode().strip()
 
@@ -139,6 +140,15 @@ def installation(root):
     ran = subprocess.run(["./user"], cwd=root, env=dict(env, LD_LIBRARY_PATH=os.path.join(root, "plain", "lib"))
                          ) if built.returncode == 0 else built
     check("a program builds against the shared library with pkg-config, and runs", ran.returncode == 0, built.stdout)
+    with open(os.path.join(root, "ops.c"), "w", encoding="utf-8") as file:
+        file.write("#include <ops/gdn.h>\n#include <ops/w8a16.h>\n" + USER.replace("main(void)\n{", "main(void)\n{\n"
+                   "    struct w8a16 ops;\n    if (w8a16_bind(NULL, NULL, &ops) != KPK_ERR_ARGUMENT)\n        return 1;"))
+    flags = pkg_config("--cflags", "--libs", name="kpk_ops").split()
+    built = subprocess.run(["gcc", "ops.c", "-o", "ops", *flags], cwd=root, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT)
+    ran = subprocess.run(["./ops"], cwd=root, env=dict(env, LD_LIBRARY_PATH=os.path.join(root, "plain", "lib"))
+                         ) if built.returncode == 0 else built
+    check("a program builds against the launchers with pkg-config, and runs", ran.returncode == 0, built.stdout)
     flags = pkg_config("--cflags", "--libs", "--static").replace("-lkpk", "-l:libkpk.a").split()
     built = subprocess.run(["gcc", "user.c", "-o", "user", *flags], cwd=root, stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT)
