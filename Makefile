@@ -234,7 +234,7 @@ $B/tests/%: $B/obj/tests/unit/%.o $B/obj/help.a $B/obj/ops.a $B/obj/core.a
 	$(Q)$(CC) $(SANITIZE) -rdynamic $(test_ldflags) -o $@ $^ -lcmocka $(dep_libs)
 
 # The runtime and zstd get their memory from the test, which refuses it on demand.
-$B/tests/test_runtime_memory: private test_ldflags := $(foreach f,malloc calloc realloc free madvise mmap,-Wl,--wrap=$f)
+$B/tests/test_runtime_memory: private test_ldflags := $(foreach f,malloc calloc realloc free madvise mmap pread fstat,-Wl,--wrap=$f)
 
 # Writes the images that the tests of the command line read.
 $B/tests/sample_image: $B/obj/tests/cli/sample_image.o $B/obj/core.a

@@ -23,7 +23,7 @@ static kpk_status read_packed(const kpk_image *image, uint32_t index, void **out
         if (*out_owned == NULL)
             return kpk_fail(image, KPK_ERR_MEMORY, "group %u: no memory for %llu packed bytes",
                             index, (unsigned long long)group->packed_size);
-        kpk_status status = kpk_read_bytes(image, group->offset, *out_owned, group->packed_size);
+        kpk_status status = kpk_read_file(image, group->offset, *out_owned, group->packed_size);
         if (status != KPK_OK)
             return status;
         *out_packed = *out_owned;

@@ -138,8 +138,8 @@ kpk_status kpk_check_index(kpk_image *image);
 
 /* ---- kpk_read.c ---- */
 
-/* Reads from the image's file or memory; a file that shrank is an error, never a signal. */
-kpk_status kpk_read_bytes(const kpk_image *image, uint64_t offset, void *buffer, size_t size);
+/* Reads from the image's file; one that shrank is an error, never a signal. */
+kpk_status kpk_read_file(const kpk_image *image, uint64_t offset, void *buffer, size_t size);
 
 /* ---- kpk_resolve.c ---- */
 

@@ -13,7 +13,7 @@ KPK_ASSERT(sizeof(size_t) == 8);
 #error "images are little-endian, and so must the host be"
 #endif
 
-static kpk_status read_file(const kpk_image *image, uint64_t offset, void *buffer, size_t size)
+kpk_status kpk_read_file(const kpk_image *image, uint64_t offset, void *buffer, size_t size)
 {
     size_t done = 0;
     while (done < size) {
@@ -30,14 +30,6 @@ static kpk_status read_file(const kpk_image *image, uint64_t offset, void *buffe
                             (unsigned long long)image->header.prefix.file_size);
         done += (size_t)got;
     }
-    return KPK_OK;
-}
-
-kpk_status kpk_read_bytes(const kpk_image *image, uint64_t offset, void *buffer, size_t size)
-{
-    if (image->bytes == NULL)
-        return read_file(image, offset, buffer, size);
-    memcpy(buffer, image->bytes + offset, size);
     return KPK_OK;
 }
 
@@ -106,7 +98,7 @@ static kpk_status read_index(kpk_image *image)
         if (image->owned_index == NULL)
             return kpk_fail(image, KPK_ERR_MEMORY, "no memory for an index of %zu bytes", size);
         kpk_status status =
-            kpk_read_bytes(image, image->header.index_offset, image->owned_index, size);
+            kpk_read_file(image, image->header.index_offset, image->owned_index, size);
         if (status != KPK_OK)
             return status;
         image->index = (const uint8_t *)image->owned_index;
@@ -216,7 +208,7 @@ kpk_status kpk_open(const char *path, const kpk_open_desc *desc, kpk_image **out
     status = open_file(image, path, &size);
     if (status == KPK_OK) {
         size_t part = size < sizeof(image->header) ? (size_t)size : sizeof(image->header);
-        status = kpk_read_bytes(image, 0, &image->header, part);
+        status = kpk_read_file(image, 0, &image->header, part);
     }
     if (status == KPK_OK)
         status = check_prefix(image, size);

@@ -149,13 +149,6 @@ bool kpk_has_module(const kpk_image *image, const char *module)
     return image != NULL && module != NULL && kpk_lookup_module(image, module) != KPK_NONE;
 }
 
-static kpk_absence absence_of_failure(uint32_t status)
-{
-    if (status == KPK_OK)
-        return KPK_PRESENT;
-    return status == KPK_ERR_DAMAGED ? KPK_ABSENT_DAMAGED : KPK_ABSENT_LOAD_FAILED;
-}
-
 kpk_absence kpk_absent_reason(kpk_image *image, const char *module, const char *entry)
 {
     if (image == NULL || module == NULL || kpk_lookup_module(image, module) == KPK_NONE)
@@ -174,7 +167,7 @@ kpk_absence kpk_absent_reason(kpk_image *image, const char *module, const char *
         failure = __atomic_load_n(&image->object_states[image->entries[index].object].status,
                                   __ATOMIC_ACQUIRE);
     if (failure != KPK_OK)
-        return absence_of_failure(failure);
+        return failure == KPK_ERR_DAMAGED ? KPK_ABSENT_DAMAGED : KPK_ABSENT_LOAD_FAILED;
     uint32_t bind = __atomic_load_n(&image->bind_status, __ATOMIC_ACQUIRE);
     if (bind == KPK_ERR_WRONG_DEVICE || bind == KPK_ERR_OLD_DRIVER)
         return KPK_ABSENT_WRONG_DEVICE;

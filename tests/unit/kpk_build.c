@@ -122,6 +122,8 @@ static void add_slots(struct writer *writer)
     uint32_t slot_count = 1;
     while (slot_count < 2 * entries)
         slot_count *= 2;
+    if (writer->image->slot_count != 0)
+        slot_count = writer->image->slot_count;
     struct buffer *buffer = &writer->sections[KPK_SECTION_SLOTS];
     grow(buffer, slot_count * sizeof(struct kpk_slot));
     struct kpk_slot *slots = (struct kpk_slot *)(void *)buffer->data;
@@ -132,9 +134,9 @@ static void add_slots(struct writer *writer)
             const char *name = module->entries[i].name;
             uint64_t hash = XXH3_64bits_withSeed(name, strlen(name),
                                                  XXH3_64bits(module->name, strlen(module->name)));
-            uint64_t at = hash & (slot_count - 1);
-            while (slots[at].entry != 0)
-                at = (at + 1) & (slot_count - 1);
+            uint64_t at = hash % slot_count;
+            for (uint32_t tries = 1; slots[at].entry != 0 && tries < slot_count; tries++)
+                at = (at + 1) % slot_count;
             slots[at].tag = (uint32_t)(hash >> 32);
             slots[at].entry = ++index;
         }
@@ -203,7 +205,8 @@ static void add_target(struct writer *writer)
         .nvrtc_major = 13,
         .raw_bytes = writer->raw_bytes,
     };
-    add(&writer->sections[KPK_SECTION_TARGET], &target, sizeof(target));
+    for (uint32_t i = 0; i <= image->targets; i++)
+        add(&writer->sections[KPK_SECTION_TARGET], &target, sizeof(target));
 }
 
 static struct build_bytes assemble(struct writer *writer)

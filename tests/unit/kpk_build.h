@@ -51,6 +51,8 @@ struct build_image {
     const char *const *blobs; /* texts; their NUL belongs to them */
     uint32_t blob_count;
     uint32_t group_blobs; /* blobs in a group; 0: all in one */
+    uint32_t slot_count;  /* 0: a power of two with room */
+    uint32_t targets;     /* target records beyond the one */
     const struct build_lever *levers;
     uint32_t lever_count;
     const struct build_absent *absents;

@@ -184,6 +184,10 @@ static void test_unbound(void **state)
     assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_ERR_NOT_BOUND);
     assert_message(fixture, "image in memory: the image is not bound to a device");
     assert_int_equal(kpk_preload(fixture->image, NULL, 0), KPK_ERR_NOT_BOUND);
+    kpk_kernel two = kpk_resolve(fixture->image, "alpha", "two");
+    assert_int_equal(
+        kpk_launch_block(fixture->image, two, grid_of(1, 1, 1), grid_of(1, 1, 1), 0, NULL, NULL),
+        KPK_ERR_NOT_BOUND);
     assert_null(kpk_driver_symbol(fixture->image, "cuInit"));
     assert_int_equal(fake_cuda_calls(), 0);
     assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
@@ -203,6 +207,9 @@ static void test_wrong_device(void **state)
                         "compute capability 12.1");
     assert_int_equal(kpk_absent_reason(fixture->image, "alpha", "one"), KPK_ABSENT_WRONG_DEVICE);
     assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_ERR_NOT_BOUND);
+    fake->fail_with[FAKE_cuDeviceGetName] = 1;
+    assert_int_equal(kpk_bind(fixture->image, 0), KPK_ERR_WRONG_DEVICE);
+    assert_message(fixture, "device 0 is '' with compute capability 12.1");
     fake->devices[0].major = 9;
     fake->devices[0].minor = 0;
     assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);

@@ -318,6 +318,39 @@ static void test_bad_slots(void **state)
     }
 }
 
+/* Faults that take a layout of their own. */
+static void test_bad_layouts(void **state)
+{
+    struct fixture *fixture = *state;
+    for (int way = 0; way < 5; way++) {
+        struct build_image image = build_small;
+        if (way == 0)
+            image.targets = 1;
+        if (way == 1)
+            image.slot_count = 12;
+        if (way == 2) /* fewer than entries, and none of them empty */
+            image.slot_count = 4;
+        struct build_bytes bytes = build_write(&image);
+        struct kpk_group_record *group = build_record(&bytes, KPK_SECTION_GROUPS, 1);
+        if (way == 3) { /* a blob without a group */
+            group->blob_count = 1;
+            group->raw_size = 11;
+        }
+        if (way == 4) { /* bytes behind the last section */
+            const struct kpk_section *strings =
+                &build_header(&bytes)->sections[KPK_SECTION_STRINGS];
+            size_t end = strings->offset + strings->size;
+            assert_true(end % 8 != 0);
+            bytes.data[end] = 1;
+        }
+        build_seal(&bytes);
+        kpk_image *opened = NULL;
+        assert_int_equal(open_quietly(&bytes, &opened), KPK_ERR_DAMAGED);
+        free(bytes.data);
+    }
+    assert_int_equal(fixture->messages, 0);
+}
+
 static void test_names_without_end(void **state)
 {
     struct fixture *fixture = *state;
@@ -395,7 +428,7 @@ static void test_lying_frames(void **state)
     char *raw = calloc(1, 1 << 20);
     char packed[65536];
     ZSTD_CCtx *context = ZSTD_createCCtx();
-    for (int way = 0; way < 6; way++) {
+    for (int way = 0; way < 7; way++) {
         ZSTD_CCtx_reset(context, ZSTD_reset_session_and_parameters);
         size_t size = 0;
         if (way == 0) /* a bomb: a megabyte where bytes are promised */
@@ -415,6 +448,11 @@ static void test_lying_frames(void **state)
         if (way == 5) { /* no frame */
             memset(packed, 0x5a, 64);
             size = 64;
+        }
+        if (way == 6) { /* a frame that ends in a wrong checksum */
+            ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+            size = ZSTD_compress2(context, packed, sizeof(packed), raw, raw_size);
+            packed[size - 1] ^= 1;
         }
         assert_false(ZSTD_isError(size));
         struct build_bytes bytes = copy_of(&fixture->bytes);
@@ -558,12 +596,19 @@ static void test_sizes_over_4_gib(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_every_flip),          TEST(test_every_truncation),
-        TEST(test_trailing_bytes),      TEST(test_every_word),
-        TEST(test_bad_fields),          TEST(test_bad_slots),
-        TEST(test_names_without_end),   TEST(test_verify_finds),
-        TEST(test_lying_frames),        TEST(test_files),
-        TEST(test_message_is_one_line), TEST(test_file_changes_under_an_image),
+        TEST(test_every_flip),
+        TEST(test_every_truncation),
+        TEST(test_trailing_bytes),
+        TEST(test_every_word),
+        TEST(test_bad_fields),
+        TEST(test_bad_slots),
+        TEST(test_names_without_end),
+        TEST(test_verify_finds),
+        TEST(test_bad_layouts),
+        TEST(test_lying_frames),
+        TEST(test_files),
+        TEST(test_message_is_one_line),
+        TEST(test_file_changes_under_an_image),
         TEST(test_sizes_over_4_gib),
     };
     return cmocka_run_group_tests_name("runtime_hostile", tests, NULL, NULL);

@@ -126,7 +126,11 @@ static void test_constants_and_flags(void **state)
     assert_int_equal(kpk_constant(fixture->image, "beta", "CHUNK", &value), KPK_ERR_ABSENT);
     assert_int_equal(kpk_constant(fixture->image, "none", "CHUNK", &value), KPK_ERR_ABSENT);
     assert_int_equal(kpk_constant(fixture->image, NULL, "CHUNK", &value), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_constant(fixture->image, "alpha", "CHUNK", NULL), KPK_ERR_ARGUMENT);
     const char *text = NULL;
+    assert_int_equal(kpk_get_constant(fixture->image, 0, 0, NULL, &value), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_get_constant(fixture->image, 0, 0, &text, NULL), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_get_flag(fixture->image, 0, 0, NULL), KPK_ERR_ARGUMENT);
     assert_int_equal(kpk_get_constant(fixture->image, 0, 1, &text, &value), KPK_OK);
     assert_string_equal(text, "K_DIM");
     assert_int_equal(kpk_get_constant(fixture->image, 0, 2, &text, &value), KPK_ERR_ARGUMENT);
@@ -202,6 +206,8 @@ static void test_levers(void **state)
     unsetenv("KPK_TEST_TEXT");
     assert_int_equal(kpk_get_lever(fixture->image, 4, &lever), KPK_ERR_ARGUMENT);
     assert_int_equal(kpk_find_lever(fixture->image, "none", &lever), KPK_ERR_ABSENT);
+    assert_int_equal(kpk_find_lever(fixture->image, NULL, &lever), KPK_ERR_ARGUMENT);
+    assert_int_equal(kpk_find_lever(fixture->image, "text", NULL), KPK_ERR_ARGUMENT);
     assert_null(lever.name);
 }
 

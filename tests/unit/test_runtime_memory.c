@@ -1,4 +1,4 @@
-/* Linked with --wrap for the allocators, madvise and mmap (see the Makefile). */
+/* Linked with --wrap for the allocators, madvise, mmap, pread and fstat (see the Makefile). */
 #include <dlfcn.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,11 @@ void __real_free(void *memory);
 int __real_madvise(void *address, size_t size, int advice);
 void *__real_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset);
 
+ssize_t __real_pread(int file, void *buffer, size_t size, off_t offset);
+int __real_fstat(int file, struct stat *info);
+
+ssize_t __wrap_pread(int file, void *buffer, size_t size, off_t offset);
+int __wrap_fstat(int file, struct stat *info);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *old, size_t size);
@@ -33,7 +39,8 @@ void *__wrap_mmap(void *address, size_t size, int protection, int flags, int fil
 static bool counting;
 static unsigned long allocations, fail_at;
 static long live;
-static bool refuse_madvise, refuse_mmap;
+static bool refuse_madvise, refuse_mmap, refuse_fstat;
+static int pread_error; /* of the next pread; 0: none */
 
 static bool fails(void)
 {
@@ -76,6 +83,21 @@ int __wrap_madvise(void *address, size_t size, int advice)
 void *__wrap_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset)
 {
     return refuse_mmap ? MAP_FAILED : __real_mmap(address, size, protection, flags, file, offset);
+}
+
+ssize_t __wrap_pread(int file, void *buffer, size_t size, off_t offset)
+{
+    if (pread_error == 0)
+        return __real_pread(file, buffer, size, offset);
+    errno = pread_error;
+    pread_error = 0;
+    return -1;
+}
+
+int __wrap_fstat(int file, struct stat *info)
+{
+    errno = EIO;
+    return refuse_fstat ? -1 : __real_fstat(file, info);
 }
 
 enum step {
@@ -175,6 +197,33 @@ static void test_each_allocation_fails(void **state)
     free(bytes.data);
 }
 
+static void test_reads_fail(void **state)
+{
+    (void)state;
+    struct build_bytes bytes = build_write(&build_small);
+    const char *path = fixture_file(&bytes);
+    kpk_open_desc desc = {.driver_path = "out/fake/libcuda.so.1"};
+    kpk_image *image = NULL;
+    pread_error = EIO;
+    assert_int_equal(kpk_open(path, &desc, &image), KPK_ERR_IO);
+    refuse_fstat = true;
+    assert_int_equal(kpk_open(path, &desc, &image), KPK_ERR_IO);
+    refuse_fstat = false;
+    pread_error = EINTR;
+    assert_int_equal(kpk_open(path, &desc, &image), KPK_OK);
+    assert_int_equal(pread_error, 0);
+    assert_int_equal(kpk_bind(image, 0), KPK_OK);
+    /* What may pass is tried again at the next use. */
+    pread_error = EIO;
+    kpk_kernel one = kpk_resolve(image, "alpha", "one");
+    assert_int_equal(kpk_preload(image, &one, 1), KPK_ERR_IO);
+    assert_int_equal(kpk_absent_reason(image, "alpha", "one"), KPK_PRESENT);
+    assert_int_equal(kpk_preload(image, &one, 1), KPK_OK);
+    kpk_close(image);
+    unlink(path);
+    free(bytes.data);
+}
+
 /* A decoded group lives until its last cubin is loaded, or until kpk_trim; after an open there is
  * the index and no more. */
 static void test_what_is_kept(void **state)
@@ -232,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_allocation_fails),
+        cmocka_unit_test(test_reads_fail),
         cmocka_unit_test(test_what_is_kept),
         cmocka_unit_test(test_fork_without_the_page),
     };
