@@ -11,7 +11,7 @@
 #include "image/similar.h"
 
 enum {
-    LEVEL = 22,
+    LEVEL = 19, /* 22 takes a quarter longer and saves 0.05 % */
     MAX_THREADS = 64,
 };
 
