@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """No file of ours is longer than 650 lines: past that it is two concerns."""
 import os
+import sys
 
 LIMIT = 650
 FOLDERS = ("src", "tests", "lua", "targets", ".ci")
@@ -24,3 +25,4 @@ print("1..1")
 for fault in faults:
     print(f"# {fault}")
 print(f"{'not ok' if faults else 'ok'} 1 - files have {LIMIT} lines at most")
+sys.exit(bool(faults))
