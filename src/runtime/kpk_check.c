@@ -165,6 +165,9 @@ static const char *entry_fault(const kpk_image *image, const struct kpk_entry_re
         return "reserved bits are not zero";
     if (!block_ok(entry))
         return "its block is not one";
+    if (((entry->present & KPK_PRESENT_DYNAMIC_SMEM) == 0 && entry->dynamic_smem != 0) ||
+        ((entry->present & KPK_PRESENT_SPILL) == 0 && entry->spill_bytes != 0))
+        return "a field that is not present is not zero";
     return NULL;
 }
 
@@ -281,7 +284,9 @@ static kpk_status check_lists(const kpk_image *image)
         if (!name_ok(image, lever->name) || !name_ok(image, lever->env) ||
             !string_ok(image, lever->text))
             return bad_record(image, KPK_SECTION_LEVERS, i, "a string is out of bounds");
-        if (lever->kind > KPK_LEVER_TEXT || lever->on > 1)
+        bool text = lever->kind == KPK_LEVER_TEXT;
+        if (lever->kind > KPK_LEVER_TEXT || lever->on > (text ? 0 : 1) ||
+            (!text && lever->text.size != 0))
             return bad_record(image, KPK_SECTION_LEVERS, i, "its kind or default is unknown");
     }
     for (uint32_t i = 0; i < kpk_count(image, KPK_SECTION_ABSENTS); i++) {

@@ -47,21 +47,50 @@ static void verify_groups(const kpk_image *image, kpk_status *result)
     }
 }
 
+static void verify_name(const kpk_image *image, struct kpk_string name, const char *kind,
+                        kpk_status *result)
+{
+    const char *text = kpk_text(image, name);
+    if (strlen(text) != name.size || strchr(text, ':') != NULL)
+        note(kpk_fail(image, KPK_ERR_DAMAGED, "%s '%s' has a NUL or a colon in its name", kind,
+                      text),
+             result);
+}
+
 static void verify_modules(const kpk_image *image, kpk_status *result)
 {
-    for (uint32_t m = 1; m < kpk_count(image, KPK_SECTION_MODULES); m++) {
+    for (uint32_t m = 0; m < kpk_count(image, KPK_SECTION_MODULES); m++) {
         const char *name = kpk_text(image, image->modules[m].name);
-        if (strcmp(kpk_text(image, image->modules[m - 1].name), name) >= 0)
+        verify_name(image, image->modules[m].name, "module", result);
+        if (m > 0 && strcmp(kpk_text(image, image->modules[m - 1].name), name) >= 0)
             note(kpk_fail(image, KPK_ERR_DAMAGED, "module '%s' is out of order", name), result);
+    }
+}
+
+static void verify_levers(const kpk_image *image, kpk_status *result)
+{
+    for (uint32_t i = 1; i < kpk_count(image, KPK_SECTION_LEVERS); i++) {
+        const char *name = kpk_text(image, image->levers[i].name);
+        if (strcmp(kpk_text(image, image->levers[i - 1].name), name) >= 0)
+            note(kpk_fail(image, KPK_ERR_DAMAGED, "lever '%s' is out of order", name), result);
     }
 }
 
 /* Every entry is found by its own name: the slots are whole, and no name stands twice. */
 static void verify_entries(const kpk_image *image, kpk_status *result)
 {
+    for (uint32_t i = 1; i < image->entry_count; i++) {
+        const struct kpk_entry_record *last = &image->entries[i - 1], *entry = &image->entries[i];
+        if (last->module == entry->module &&
+            strcmp(kpk_text(image, last->name), kpk_text(image, entry->name)) >= 0)
+            note(kpk_fail(image, KPK_ERR_DAMAGED, "entry '%s' is out of order",
+                          kpk_text(image, entry->name)),
+                 result);
+    }
     for (uint32_t i = 0; i < image->entry_count; i++) {
         const struct kpk_entry_record *entry = &image->entries[i];
         struct kpk_string module = image->modules[entry->module].name;
+        verify_name(image, entry->name, "entry", result);
         uint32_t found = kpk_lookup(image, kpk_text(image, module), module.size,
                                     kpk_text(image, entry->name), entry->name.size);
         if (found != i)
@@ -93,6 +122,7 @@ kpk_status kpk_verify(const kpk_image *image)
     kpk_status result = KPK_OK;
     verify_modules(image, &result);
     verify_entries(image, &result);
+    verify_levers(image, &result);
     verify_absents(image, &result);
     verify_groups(image, &result);
     return result;

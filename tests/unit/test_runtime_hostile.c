@@ -260,6 +260,10 @@ static const struct bad_field bad_fields[] = {
     FIELD(FLAGS, flag_record, 0, text.offset, UINT32_MAX),
     FIELD(LEVERS, lever_record, 0, kind, 4),
     FIELD(LEVERS, lever_record, 0, on, 2),
+    FIELD(LEVERS, lever_record, 3, on, 1),
+    FIELD(LEVERS, lever_record, 3, kind, KPK_LEVER_SWITCH),
+    FIELD(ENTRIES, entry_record, 4, dynamic_smem, 1),
+    FIELD(ENTRIES, entry_record, 4, spill_bytes, 1),
     FIELD(LEVERS, lever_record, 0, env.size, 0),
     FIELD(ABSENTS, absent_record, 0, module.offset, UINT32_MAX),
     FIELD(ABSENTS, absent_record, 0, entry.size, 0),
@@ -373,7 +377,7 @@ static void test_names_without_end(void **state)
 static void test_verify_finds(void **state)
 {
     struct fixture *fixture = *state;
-    for (int way = 0; way < 4; way++) {
+    for (int way = 0; way < 7; way++) {
         free(fixture->bytes.data);
         fixture->bytes = build_write(&build_small);
         struct kpk_module_record *modules = build_record(&fixture->bytes, KPK_SECTION_MODULES, 0);
@@ -386,8 +390,17 @@ static void test_verify_finds(void **state)
             entries[1].name = entries[0].name;
         if (way == 2)
             absents[1] = absents[0];
+        struct kpk_lever_record *levers = build_record(&fixture->bytes, KPK_SECTION_LEVERS, 0);
         while (slots->entry == 0)
             slots++;
+        if (way == 4)
+            levers[1].name = levers[0].name;
+        if (way == 5)
+            memcpy(build_record(&fixture->bytes, KPK_SECTION_STRINGS, modules[0].name.offset + 1),
+                   ":", 1);
+        if (way == 6)
+            memset(build_record(&fixture->bytes, KPK_SECTION_STRINGS, entries[0].name.offset + 1),
+                   '\0', 1);
         if (way == 3)
             slots->tag++;
         build_seal(&fixture->bytes);

@@ -345,6 +345,20 @@ static void test_agrees_with_the_writer(void **state)
     free(sample);
 }
 
+/* A file that an earlier writer wrote stays readable. */
+static void test_reads_the_golden_file(void **state)
+{
+    (void)state;
+    kpk_image *image = NULL;
+    assert_int_equal(kpk_open("tests/golden/v1.kpk", NULL, &image), KPK_OK);
+    assert_int_equal(kpk_verify(image), KPK_OK);
+    kpk_image_info info;
+    assert_int_equal(kpk_get_image(image, &info), KPK_OK);
+    assert_int_equal(info.format_version, 1);
+    assert_true(kpk_resolve(image, "alpha", "scale").id != 0);
+    kpk_close(image);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_start, fixture_stop)
 
 int main(void)
@@ -360,6 +374,7 @@ int main(void)
         TEST(test_absences),
         TEST(test_many_absences),
         cmocka_unit_test(test_agrees_with_the_writer),
+        cmocka_unit_test(test_reads_the_golden_file),
     };
     return cmocka_run_group_tests_name("runtime_info", tests, NULL, NULL);
 }
