@@ -21,6 +21,24 @@ static struct layer_log *active; /* NULL: every call goes straight to libc */
 static const char *const *cuda_folders;
 static size_t cuda_folder_count;
 
+/* What a file held. Headers of CUDA are read by unit after unit: what has not changed for a while
+ * is kept for the life of the worker, and taken again when the file is still the same one. */
+struct layer_content {
+    struct layer_content *next; /* of `kept` */
+    bool shared;                /* in `kept`; otherwise of one log */
+    struct stat info;
+    struct digest digest; /* of the whole file */
+    struct str bytes;     /* without a byte order mark */
+};
+
+enum {
+    KEPT_BYTES_MAX = 64 << 20,
+    SETTLED_SECONDS = 2, /* more than any file system's clock tick: git's racy rule */
+};
+
+static struct layer_content *kept;
+static size_t kept_bytes;
+
 struct source {
     int fd;                         /* -1: not a file of the disk */
     const struct embed_file *embed; /* NULL: not built in */
@@ -136,38 +154,73 @@ static const struct str *find_opened(const char *name)
 {
     for (size_t i = 0; i < active->opened_count; i++)
         if (strcmp(active->opened[i].name, name) == 0)
-            return &active->bytes[i];
+            return &active->contents[i]->bytes;
     return NULL;
 }
 
-/* Records a file and takes its bytes, less a byte order mark, for as long as the log lives. */
-static const struct str *keep_opened(const char *name, const struct stat *info, struct str bytes)
+static bool same_file(const struct stat *a, const struct stat *b)
 {
-    struct layer_log *log = active;
-    if (log->opened_count == log->opened_cap) {
-        log->opened_cap = log->opened_cap ? log->opened_cap * 2 : 64;
-        log->opened = mem_resize(log->opened, log->opened_cap, sizeof *log->opened);
-        log->bytes = mem_resize(log->bytes, log->opened_cap, sizeof *log->bytes);
-    }
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           nanoseconds(a->st_mtim) == nanoseconds(b->st_mtim) &&
+           nanoseconds(a->st_ctim) == nanoseconds(b->st_ctim);
+}
+
+static struct layer_content *find_kept(const struct stat *info)
+{
+    for (struct layer_content *content = kept; content; content = content->next)
+        if (same_file(&content->info, info))
+            return content;
+    return NULL;
+}
+
+/* Takes the bytes of a whole file. */
+static struct layer_content *new_content(const struct stat *info, struct str bytes)
+{
+    struct layer_content *content = mem_alloc(1, sizeof *content);
     struct digest_state state;
     digest_start(&state);
     digest_add(&state, bytes.data, bytes.len);
+    content->digest = digest_finish(&state);
     static const char mark[3] = "\xef\xbb\xbf";
     if (bytes.len >= sizeof mark && memcmp(bytes.data, mark, sizeof mark) == 0) {
         memmove(bytes.data, bytes.data + sizeof mark, bytes.len - sizeof mark + 1);
         bytes.len -= sizeof mark;
     }
-    log->bytes[log->opened_count] = bytes;
-    log->opened[log->opened_count] = (struct compile_input){
+    content->info = *info;
+    content->bytes = bytes;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    time_t settled = now.tv_sec - SETTLED_SECONDS;
+    content->shared = info->st_dev && info->st_mtim.tv_sec < settled &&
+                      info->st_ctim.tv_sec < settled && bytes.len <= KEPT_BYTES_MAX - kept_bytes;
+    if (content->shared) {
+        kept_bytes += bytes.len;
+        content->next = kept;
+        kept = content;
+    }
+    return content;
+}
+
+static const struct str *keep_opened(const char *name, struct layer_content *content)
+{
+    struct layer_log *log = active;
+    const struct stat *info = &content->info;
+    if (log->opened_count == log->opened_cap) {
+        log->opened_cap = log->opened_cap ? log->opened_cap * 2 : 64;
+        log->opened = mem_resize(log->opened, log->opened_cap, sizeof *log->opened);
+        log->contents = mem_resize(log->contents, log->opened_cap, sizeof(struct layer_content *));
+    }
+    log->contents[log->opened_count] = content;
+    log->opened[log->opened_count++] = (struct compile_input){
         .name = arena_strdup(&log->arena, name),
-        .digest = digest_finish(&state),
+        .digest = content->digest,
         .dev = info->st_dev,
         .ino = info->st_dev ? info->st_ino : 0,
         .size = (uint64_t)info->st_size,
         .mtime_ns = nanoseconds(info->st_mtim),
         .ctime_ns = nanoseconds(info->st_ctim),
     };
-    return &log->bytes[log->opened_count++];
+    return &content->bytes;
 }
 
 static bool read_all(int fd, struct str *out)
@@ -199,25 +252,31 @@ static int read_source(const char *given, const struct str **out)
         return error;
     }
     int error = 0;
+    bool regular = S_ISREG(source.info.st_mode);
+    struct layer_content *content = regular && !source.embed ? find_kept(&source.info) : NULL;
     struct str bytes = {0};
     str_add(&bytes, "", 0);
-    if (!S_ISREG(source.info.st_mode))
+    if (!regular)
         error = S_ISDIR(source.info.st_mode) ? EISDIR : EINVAL;
     else if (source.embed)
         str_add(&bytes, source.embed->data, source.embed->size);
-    else if (!read_all(source.fd, &bytes))
+    else if (!content && !read_all(source.fd, &bytes))
         error = errno;
     if (source.fd >= 0)
         close(source.fd);
-    if (error) {
-        /* A readable file in its place would count. */
-        keep_missed(name);
-        keep_refused(name);
-        str_free(&bytes);
-        return error;
+    if (!error) {
+        if (!content)
+            content = new_content(&source.info, bytes);
+        else
+            str_free(&bytes);
+        *out = keep_opened(name, content);
+        return 0;
     }
-    *out = keep_opened(name, &source.info, bytes);
-    return 0;
+    /* A readable file in its place would count. */
+    keep_missed(name);
+    keep_refused(name);
+    str_free(&bytes);
+    return error;
 }
 
 int layer_read(const char *name, const struct str **out)
@@ -249,9 +308,12 @@ void layer_stop(void)
 void layer_free(struct layer_log *log)
 {
     for (size_t i = 0; i < log->opened_count; i++)
-        str_free(&log->bytes[i]);
+        if (!log->contents[i]->shared) {
+            str_free(&log->contents[i]->bytes);
+            free(log->contents[i]);
+        }
     free(log->opened);
-    free(log->bytes);
+    free(log->contents);
     free(log->seen);
     free(log->missed);
     free(log->refused);

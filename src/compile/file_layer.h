@@ -22,8 +22,8 @@
  * kept. */
 
 struct layer_log {
-    struct compile_input *opened; /* owned; in order, each name once */
-    struct str *bytes;            /* owned; of opened[i], without a byte order mark */
+    struct compile_input *opened;    /* owned; in order, each name once */
+    struct layer_content **contents; /* owned; what was read of opened[i] */
     size_t opened_count, opened_cap;
     const char **seen; /* owned: found by a stat; what of it was not opened is read at the end */
     size_t seen_count, seen_cap;

@@ -145,6 +145,45 @@ static void test_files_that_change(void **state)
     world_end(world);
 }
 
+/* A worker keeps the bytes of files that have settled, and sees it when one is another. */
+static void test_settled_files(void **state)
+{
+    (void)state;
+    struct world *world = world_new();
+    world->options.workers = 1;
+    world_put(world_folder, "settled.h",
+              "\xef\xbb\xbf"
+              "12345",
+              8);
+    world_put(world_folder, "other.h",
+              "\xef\xbb\xbf"
+              "54321",
+              8);
+    sleep(4);
+    static const char *const sources[] = {
+        "fake open settled.h\n",
+        "fake open settled.h\n",
+        "fake rename other.h settled.h\nfake open settled.h\n",
+        "fake open settled.h\n",
+    };
+    for (int i = 0; i < 4; i++)
+        world_unit(world, sources[i])->expected_seconds = 9 - i;
+    assert_true(world_run(world));
+    const struct compile_input *files[4];
+    for (int i = 0; i < 4; i++) {
+        const struct compile_result *result = &world->results[i];
+        assert_string_equal(result->log, "settled.h: stat 0, mtime 0, 5 bytes\n");
+        assert_int_equal(result->opened_count, 2);
+        files[i] = &result->opened[1];
+    }
+    assert_memory_equal(&files[0]->digest, &files[1]->digest, sizeof files[0]->digest);
+    assert_memory_equal(&files[2]->digest, &files[3]->digest, sizeof files[0]->digest);
+    assert_memory_not_equal(&files[0]->digest, &files[2]->digest, sizeof files[0]->digest);
+    assert_true(files[0]->ino == files[1]->ino && files[2]->ino == files[3]->ino);
+    assert_true(files[0]->ino != files[2]->ino);
+    world_end(world);
+}
+
 static void test_no_cache_from_12_9(void **state)
 {
     (void)state;
@@ -266,17 +305,12 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], COMPILE_WORKER_ARG) == 0)
         return compile_worker_main(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_misplaced_flags),
-        cmocka_unit_test(test_file_layer),
-        cmocka_unit_test(test_files_that_change),
-        cmocka_unit_test(test_no_cache_from_12_9),
-        cmocka_unit_test(test_unusable_nvrtc),
-        cmocka_unit_test(test_wrong_library),
-        cmocka_unit_test(test_unknown_arch),
-        cmocka_unit_test(test_bad_sources),
-        cmocka_unit_test(test_empty_list),
-        cmocka_unit_test(test_unwatched_library),
+        cmocka_unit_test(test_options),        cmocka_unit_test(test_misplaced_flags),
+        cmocka_unit_test(test_file_layer),     cmocka_unit_test(test_files_that_change),
+        cmocka_unit_test(test_settled_files),  cmocka_unit_test(test_no_cache_from_12_9),
+        cmocka_unit_test(test_unusable_nvrtc), cmocka_unit_test(test_wrong_library),
+        cmocka_unit_test(test_unknown_arch),   cmocka_unit_test(test_bad_sources),
+        cmocka_unit_test(test_empty_list),     cmocka_unit_test(test_unwatched_library),
     };
     return cmocka_run_group_tests(tests, world_set_up, world_tear_down);
 }
