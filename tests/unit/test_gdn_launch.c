@@ -85,6 +85,8 @@ static int keep_launch(void *kernel, unsigned gx, unsigned gy, unsigned gz, unsi
 
     memcpy(&launch, &symbol, sizeof symbol);
     int result = launch(kernel, gx, gy, gz, bx, by, bz, smem, stream, args, extra);
+    if (result != 0)
+        return result; /* not recorded */
     const char *kinds =
         parameters_of(fake_cuda_state()->launch[fake_cuda_state()->launches - 1].entry);
     for (size_t i = 0; kinds[i] != '\0'; i++) {
