@@ -349,6 +349,11 @@ static void test_twins_share_a_group(void **state)
         const struct kpk_blob_record *first = record(&view, KPK_SECTION_BLOBS, parent->blob);
         assert_int_equal(blob->group, first->group);
     }
+    reverse(modules, FAMILIES * TWINS, sizeof *modules);
+    struct str again = write_image(&image, TWINS * SIZE, &stats);
+    assert_int_equal(file.len, again.len);
+    assert_memory_equal(file.data, again.data, file.len);
+    str_free(&again);
     /* Each twin is new by a quarter and by what its parent's twins hid. */
     assert_true(file.len < stats.raw_bytes / 2 + 8192);
     str_free(&file);
