@@ -59,7 +59,7 @@ static void test_time_limit(void **state)
 {
     (void)state;
     expect_fault("fake stderr thinking\nfake hang", COMPILE_CRASHED,
-                 "it took longer than the time limit of 1 s\nthinking\n", 0, 1);
+                 "it took longer than the time limit of 2 s\nthinking\n", 0, 2);
 }
 
 static void test_memory_limit(void **state)
