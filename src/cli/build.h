@@ -46,8 +46,9 @@ bool build_stopped(void);
 /* Fills one unit per module of the target, in the target's order. */
 void build_units(const struct target *target, struct arena *arena, struct compile_unit *out_units);
 
-/* Takes each unit's expected time from the sidecar that an earlier build left, if it is there. */
-void build_expect(const struct build_target *build, struct compile_unit *units);
+/* The folder of compiled units: `given`, KPACK_CACHE, or kpack under the user's cache folder. NULL
+ * with a warning when there is none. In the arena. */
+const char *build_cache_folder(struct cli *cli, const char *given);
 
 /* Reads the cubins, matches compiled and declared entries, and checks sizes, limits and twins.
  * Every fault is an error at its place in the description. `notes`: also say which compiled entries

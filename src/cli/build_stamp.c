@@ -6,30 +6,12 @@
 
 #include "base/digest.h"
 #include "base/file.h"
-#include "base/file.h"
 #include "base/str.h"
 #include "cli/git.h"
 
 const char *build_sidecar_path(struct arena *arena, const struct build_target *build)
 {
     return arena_printf(arena, "%s.json", build->path);
-}
-
-void build_expect(const struct build_target *build, struct compile_unit *units)
-{
-    struct arena arena = {0};
-    json_t *sidecar = json_load_file(build_sidecar_path(&arena, build), 0, NULL), *record;
-    size_t index;
-    json_array_foreach(json_object_get(sidecar, "units"), index, record)
-    {
-        const char *name = json_string_value(json_object_get(record, "module"));
-        double seconds = json_number_value(json_object_get(record, "seconds"));
-        for (size_t i = 0; name && i < build->module_count; i++)
-            if (strcmp(build->modules[i].declared->name, name) == 0)
-                units[i].expected_seconds = seconds;
-    }
-    json_decref(sidecar);
-    arena_free(&arena);
 }
 
 static int by_name(const void *a, const void *b)

@@ -83,6 +83,8 @@ enum {
     BUILD_PROGRESS,
     BUILD_UNIT_TIMEOUT,
     BUILD_STAMP,
+    BUILD_CACHE,
+    BUILD_NO_CACHE,
 };
 
 enum {

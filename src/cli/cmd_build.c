@@ -13,6 +13,7 @@
 #include "cli/machine.h"
 #include "cli/progress.h"
 #include "cli/report.h"
+#include "compile/recall.h"
 
 enum {
     JOBS_MAX = 1024,
@@ -24,9 +25,9 @@ enum {
 #define WORKER_BYTES (1024ull * 1024 * 1024)
 
 struct options {
-    const char *file, *out, *cuda;
+    const char *file, *out, *cuda, *cache;
     unsigned jobs, timeout; /* jobs 0: one per core */
-    bool keep_going, verbose, quiet, stamp;
+    bool keep_going, verbose, quiet, stamp, no_cache;
     enum progress_mode progress;
 };
 
@@ -38,7 +39,10 @@ struct run {
     struct compile_unit *units; /* of all targets together */
     struct compile_result *results;
     size_t unit_count;
+    size_t *todo, todo_count; /* units that the cache does not have */
     struct cuda cuda;
+    struct cache cache;
+    struct recall recall;
     unsigned workers;
     uint64_t memory;
     double start;
@@ -109,6 +113,8 @@ static bool parse_options(struct run *run, const struct cli_args *args)
         .verbose = values[BUILD_VERBOSE],
         .quiet = values[BUILD_QUIET],
         .stamp = values[BUILD_STAMP],
+        .cache = values[BUILD_CACHE],
+        .no_cache = values[BUILD_NO_CACHE],
     };
     if (values[BUILD_JOBS] &&
         !parse_number(run->cli, "-j", values[BUILD_JOBS], JOBS_MAX, &options->jobs))
@@ -131,6 +137,10 @@ static bool parse_options(struct run *run, const struct cli_args *args)
     }
     if (options->file && options->out) {
         cli_usage(run->cli, "options '-o' and '--out' exclude each other");
+        return false;
+    }
+    if (options->cache && options->no_cache) {
+        cli_usage(run->cli, "options '--cache' and '--no-cache' exclude each other");
         return false;
     }
     if (!machine_memory(&run->memory)) {
@@ -245,7 +255,6 @@ static void make_units(struct run *run)
                 .unit = &run->units[first + j],
                 .result = &run->results[first + j],
             };
-        build_expect(build, run->units + first);
         first += build->module_count;
     }
 }
@@ -253,36 +262,86 @@ static void make_units(struct run *run)
 /* ---- Compiling --------------------------------------------------------------------------------
  */
 
+static bool open_cache(struct run *run)
+{
+    struct cli *cli = run->cli;
+    const struct options *options = &run->options;
+    const char *folder = options->no_cache ? NULL : build_cache_folder(cli, options->cache);
+    if (folder)
+        cache_open(&run->cache, folder, &cli->diags);
+    bool ok = recall_open(&run->recall, &run->cache, &run->cuda, &cli->diags);
+    cli_flush(cli);
+    return ok;
+}
+
+/* Takes what the cache has; the rest is to do. */
+static void look_up(struct run *run)
+{
+    struct cli *cli = run->cli;
+    run->todo = arena_alloc(&cli->arena, run->unit_count, sizeof *run->todo);
+    for (size_t i = 0; i < run->unit_count && !build_stopped(); i++) {
+        if (recall_find(&run->recall, &run->units[i], &cli->arena, &run->results[i], &cli->diags))
+            continue;
+        recall_expect(&run->recall, &run->units[i]);
+        run->todo[run->todo_count++] = i;
+    }
+    cli_flush(cli);
+}
+
 static void choose_workers(struct run *run)
 {
     uint64_t most = run->memory / WORKER_BYTES;
     run->workers = run->options.jobs ? run->options.jobs : machine_cores();
-    if (run->workers > run->unit_count)
-        run->workers = (unsigned)run->unit_count;
+    if (run->workers > run->todo_count)
+        run->workers = (unsigned)run->todo_count;
     if (run->memory && run->workers > most)
         run->workers = most ? (unsigned)most : 1;
     if (!run->workers)
         run->workers = 1;
 }
 
+struct compiling {
+    struct run *run;
+    struct progress progress;
+    const struct compile_unit *units;
+    const struct compile_result *results;
+};
+
+/* A unit is kept as soon as it is done, so that a build that is stopped has not run for nothing. */
+static void compile_event(void *user, enum compile_event event, size_t unit)
+{
+    struct compiling *compiling = user;
+    struct run *run = compiling->run;
+    if (event == COMPILE_FINISHED && compiling->results[unit].status == COMPILE_OK)
+        recall_keep(&run->recall, &compiling->units[unit], &compiling->results[unit],
+                    &run->cli->diags);
+    progress_event(&compiling->progress, event, unit);
+}
+
 static void compile(struct run *run)
 {
-    struct progress progress;
-    progress_start(&progress, run->cli, run->options.progress, run->units, run->results,
-                   run->unit_count);
+    struct arena *arena = &run->cli->arena;
+    struct compile_unit *units = arena_alloc(arena, run->todo_count, sizeof *units);
+    struct compile_result *results = arena_alloc(arena, run->todo_count, sizeof *results);
+    for (size_t i = 0; i < run->todo_count; i++)
+        units[i] = run->units[run->todo[i]];
+    struct compiling compiling = {.run = run, .units = units, .results = results};
+    progress_start(&compiling.progress, run->cli, run->options.progress, units, results,
+                   run->todo_count);
     struct compile_options options = {
         .cuda = &run->cuda,
         .workers = run->workers,
         .unit_timeout = run->options.timeout,
         .worker_memory = run->memory,
         .keep_going = run->options.keep_going,
-        .event = progress_event,
-        .event_user = &progress,
+        .event = compile_event,
+        .event_user = &compiling,
         .stop = &stop_signal,
     };
-    compile_run(run->units, run->unit_count, &options, &run->cli->arena, run->results,
-                &run->cli->diags);
-    progress_end(&progress);
+    compile_run(units, run->todo_count, &options, arena, results, &run->cli->diags);
+    progress_end(&compiling.progress);
+    for (size_t i = 0; i < run->todo_count; i++)
+        run->results[run->todo[i]] = results[i];
     if (!build_stopped()) /* what an interrupted worker says is no news */
         cli_flush(run->cli);
 }
@@ -317,28 +376,54 @@ static void publish(struct run *run)
     }
 }
 
-static bool find_cuda(struct run *run)
+static void say_tools(const struct run *run)
 {
-    struct cli *cli = run->cli;
     const struct cuda *cuda = &run->cuda;
-    if (!cuda_find(run->options.cuda, run->builds[0].target->root, &cli->arena, &run->cuda,
-                   &cli->diags))
-        return false;
     if (run->options.verbose)
         fprintf(stderr, "kpack: NVRTC %s, found by %s; %u worker%s\n",
-                report_name(&cli->arena, cuda->nvrtc), cuda->found_by, run->workers,
+                report_name(&run->cli->arena, cuda->nvrtc), cuda->found_by, run->workers,
                 run->workers == 1 ? "" : "s");
-    return true;
 }
 
 static void summary(const struct run *run)
 {
-    size_t done = 0;
+    size_t done = 0, hits = run->unit_count - run->todo_count;
     for (size_t i = 0; i < run->unit_count; i++)
         done += run->results[i].status == COMPILE_OK;
-    printf("%zu of %zu unit%s in %.1f s with %u worker%s\n", done, run->unit_count,
-           run->unit_count == 1 ? "" : "s", machine_now() - run->start, run->workers,
-           run->workers == 1 ? "" : "s");
+    printf("%zu of %zu unit%s in %.1f s", done, run->unit_count, run->unit_count == 1 ? "" : "s",
+           machine_now() - run->start);
+    if (run->todo_count)
+        printf(" with %u worker%s", run->workers, run->workers == 1 ? "" : "s");
+    if (hits)
+        printf(", %zu from the cache", hits);
+    printf("\n");
+}
+
+static enum cli_exit build_all(struct run *run)
+{
+    struct cli *cli = run->cli;
+    make_units(run);
+    cli_flush(cli);
+    if (!cuda_find(run->options.cuda, run->builds[0].target->root, &cli->arena, &run->cuda,
+                   &cli->diags) ||
+        !open_cache(run))
+        return CLI_FAILED;
+    look_up(run);
+    choose_workers(run);
+    say_tools(run);
+    if (!build_stopped())
+        compile(run);
+    if (!build_stopped())
+        check(run);
+    if (!build_stopped() && (run->options.keep_going || !cli->diags.errors))
+        publish(run);
+    if (build_stopped()) {
+        die_by(stop_signal);
+        return CLI_FAILED;
+    }
+    if (!run->options.quiet)
+        summary(run);
+    return cli->diags.errors ? CLI_FAILED : CLI_DONE;
 }
 
 enum cli_exit cmd_build(struct cli *cli, const struct cli_args *args)
@@ -347,24 +432,8 @@ enum cli_exit cmd_build(struct cli *cli, const struct cli_args *args)
     if (!parse_options(&run, args))
         return CLI_USAGE;
     catch_signals();
-    if (!load_targets(&run, args))
-        return CLI_FAILED;
-    make_units(&run);
-    cli_flush(cli);
-    choose_workers(&run);
-    if (!find_cuda(&run))
-        return CLI_FAILED;
-    if (!build_stopped())
-        compile(&run);
-    if (!build_stopped())
-        check(&run);
-    if (!build_stopped() && (run.options.keep_going || !cli->diags.errors))
-        publish(&run);
-    if (build_stopped()) {
-        die_by(stop_signal);
-        return CLI_FAILED;
-    }
-    if (!run.options.quiet)
-        summary(&run);
-    return cli->diags.errors ? CLI_FAILED : CLI_DONE;
+    enum cli_exit exit = load_targets(&run, args) ? build_all(&run) : CLI_FAILED;
+    recall_close(&run.recall);
+    cache_close(&run.cache);
+    return exit;
 }

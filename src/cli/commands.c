@@ -14,6 +14,8 @@ static const struct cli_option build_options[] = {
     [BUILD_PROGRESS] = {0, "progress", "WHEN", "auto (default), plain or none"},
     [BUILD_UNIT_TIMEOUT] = {0, "unit-timeout", "SECONDS", "give one unit SECONDS (default: 600)"},
     [BUILD_STAMP] = {0, "stamp", NULL, "record commit and source digests in the image"},
+    [BUILD_CACHE] = {0, "cache", "DIR", "keep and find compiled units in DIR"},
+    [BUILD_NO_CACHE] = {0, "no-cache", NULL, "compile every unit, and keep nothing"},
     {0},
 };
 

@@ -265,34 +265,6 @@ static void take_ready(struct run *run, struct worker *worker, struct wire_messa
     arena_free(&arena);
 }
 
-static void take_inputs(struct wire_message *message, struct arena *arena,
-                        struct compile_result *out)
-{
-    uint64_t count = wire_take_u64(message);
-    if (message->bad || count > (uint64_t)(message->end - message->at) / DIGEST_SIZE) {
-        message->bad = true;
-        return;
-    }
-    struct compile_input *inputs = arena_alloc(arena, (size_t)count, sizeof *inputs);
-    for (size_t i = 0; i < count; i++) {
-        struct compile_input *input = &inputs[i];
-        input->name = wire_take_text(message, arena);
-        size_t size;
-        const void *digest = wire_take_bytes(message, arena, &size);
-        if (size == DIGEST_SIZE)
-            memcpy(input->digest.bytes, digest, size);
-        else
-            message->bad = true;
-        input->dev = wire_take_u64(message);
-        input->ino = wire_take_u64(message);
-        input->size = wire_take_u64(message);
-        input->mtime_ns = (int64_t)wire_take_u64(message);
-        input->ctime_ns = (int64_t)wire_take_u64(message);
-    }
-    out->opened = inputs;
-    out->opened_count = (size_t)count;
-}
-
 static void read_log(struct run *run, const char *text, struct compile_result *out)
 {
     struct ptxas_log ptxas;
@@ -342,7 +314,7 @@ static void take_result(struct run *run, struct worker *worker, struct wire_mess
     size_t log_size, refused_count;
     const char *log = wire_take_bytes(message, &arena, &log_size);
     taken.cubin = wire_take_bytes(message, run->arena, &taken.cubin_size);
-    take_inputs(message, run->arena, &taken);
+    taken.opened = wire_take_inputs(message, run->arena, &taken.opened_count);
     taken.missed = wire_take_texts(message, run->arena, &taken.missed_count);
     const char **refused = wire_take_texts(message, &arena, &refused_count);
     taken.seconds = (double)wire_take_u64(message) * 1e-9;

@@ -34,6 +34,7 @@ struct compile_unit {
     size_t include_count;
     struct loc loc;          /* where the description declares it */
     double expected_seconds; /* what it took before; 0: unknown */
+    uint64_t expected_bytes; /* the peak of its worker then; 0: unknown */
 };
 
 enum compile_status {

@@ -51,6 +51,21 @@ void wire_texts(struct str *out, const char *const *texts, size_t count)
         wire_text(out, texts[i]);
 }
 
+void wire_inputs(struct str *out, const struct compile_input *inputs, size_t count)
+{
+    wire_u64(out, count);
+    for (size_t i = 0; i < count; i++) {
+        const struct compile_input *input = &inputs[i];
+        wire_text(out, input->name);
+        str_add(out, input->digest.bytes, DIGEST_SIZE);
+        wire_u64(out, input->dev);
+        wire_u64(out, input->ino);
+        wire_u64(out, input->size);
+        wire_u64(out, (uint64_t)input->mtime_ns);
+        wire_u64(out, (uint64_t)input->ctime_ns);
+    }
+}
+
 enum wire_state wire_next(const char *bytes, size_t size, struct wire_message *out_message,
                           size_t *out_used)
 {
@@ -129,6 +144,30 @@ const char **wire_take_texts(struct wire_message *message, struct arena *arena, 
         texts[i] = wire_take_text(message, arena);
     *out_count = message->bad ? 0 : (size_t)count;
     return texts;
+}
+
+struct compile_input *wire_take_inputs(struct wire_message *message, struct arena *arena,
+                                       size_t *out_count)
+{
+    uint64_t count = wire_take_u64(message);
+    *out_count = 0;
+    if (message->bad || count > (uint64_t)(message->end - message->at) / DIGEST_SIZE) {
+        message->bad = true;
+        return NULL;
+    }
+    struct compile_input *inputs = arena_alloc(arena, (size_t)count, sizeof *inputs);
+    for (size_t i = 0; i < count; i++) {
+        struct compile_input *input = &inputs[i];
+        input->name = wire_take_text(message, arena);
+        take(message, input->digest.bytes, DIGEST_SIZE);
+        input->dev = wire_take_u64(message);
+        input->ino = wire_take_u64(message);
+        input->size = wire_take_u64(message);
+        input->mtime_ns = (int64_t)wire_take_u64(message);
+        input->ctime_ns = (int64_t)wire_take_u64(message);
+    }
+    *out_count = message->bad ? 0 : (size_t)count;
+    return inputs;
 }
 
 bool wire_done(const struct wire_message *message)

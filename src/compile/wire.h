@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "compile/compile.h"
 
 /* Messages between the tool and its workers: a header, then fields in a fixed order. Both ends are
  * the same executable, so numbers are in the machine's order; what arrives is checked all the same.
@@ -26,6 +27,7 @@ void wire_u64(struct str *out, uint64_t value);
 void wire_bytes(struct str *out, const void *bytes, size_t size);
 void wire_text(struct str *out, const char *text);
 void wire_texts(struct str *out, const char *const *texts, size_t count);
+void wire_inputs(struct str *out, const struct compile_input *inputs, size_t count);
 
 enum wire_state {
     WIRE_MORE, /* not whole yet */
@@ -49,6 +51,8 @@ uint64_t wire_take_u64(struct wire_message *message);
 const void *wire_take_bytes(struct wire_message *message, struct arena *arena, size_t *out_size);
 const char *wire_take_text(struct wire_message *message, struct arena *arena);
 const char **wire_take_texts(struct wire_message *message, struct arena *arena, size_t *out_count);
+struct compile_input *wire_take_inputs(struct wire_message *message, struct arena *arena,
+                                       size_t *out_count);
 
 /* Whether every field was there and none is left over. */
 bool wire_done(const struct wire_message *message);

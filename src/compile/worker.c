@@ -268,17 +268,7 @@ static void add_files(struct str *out, struct layer_log *files)
 {
     if (files->opened_count > 1)
         qsort(files->opened + 1, files->opened_count - 1, sizeof *files->opened, by_name);
-    wire_u64(out, files->opened_count);
-    for (size_t i = 0; i < files->opened_count; i++) {
-        const struct compile_input *input = &files->opened[i];
-        wire_text(out, input->name);
-        wire_bytes(out, input->digest.bytes, DIGEST_SIZE);
-        wire_u64(out, input->dev);
-        wire_u64(out, input->ino);
-        wire_u64(out, input->size);
-        wire_u64(out, (uint64_t)input->mtime_ns);
-        wire_u64(out, (uint64_t)input->ctime_ns);
-    }
+    wire_inputs(out, files->opened, files->opened_count);
     wire_texts(out, files->missed, sort_unique(files->missed, files->missed_count));
     wire_texts(out, files->refused, sort_unique(files->refused, files->refused_count));
 }

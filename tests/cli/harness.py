@@ -14,9 +14,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 GOLDEN = os.path.join(ROOT, "tests", "cli", "golden")
 KPACK = os.path.join(ROOT, "out", "bin", "kpack")
 SANITIZED = os.path.join(ROOT, "out", "san", "bin", "kpack")
-UNSET = ("CUDA_HOME", "CUDA_PATH", "KPACK_MEM", "NO_COLOR", "TERM", "COLUMNS")
+UNSET = ("CUDA_HOME", "CUDA_PATH", "KPACK_MEM", "MAKEFLAGS", "NO_COLOR", "TERM", "COLUMNS")
 
 _tests = []
+_cache = ""  # a folder of the running test's own
 
 
 class Skip(Exception):
@@ -32,7 +33,7 @@ def test(name):
 
 def environment(extra=None):
     env = {k: v for k, v in os.environ.items() if k not in UNSET}
-    env.update(LC_ALL="C.UTF-8", TERM="dumb")
+    env.update(LC_ALL="C.UTF-8", TERM="dumb", KPACK_CACHE=_cache)
     env.update(extra or {})
     return env
 
@@ -125,12 +126,14 @@ def read(path):
 
 def run_tests(binary, words, first):
     """Runs the tests against one binary; returns (how many ran, whether one failed)."""
-    global KPACK
+    global KPACK, _cache
     KPACK = binary
     suffix = " (sanitized)" if binary == SANITIZED else ""
     failed = False
     chosen = [t for t in _tests if not words or any(w in t[0] for w in words)]
     for number, (name, function) in enumerate(chosen, first):
+        _cache = tempfile.mkdtemp(prefix="kpack-cache-")
+        os.chmod(_cache, 0o777)
         try:
             function()
             print(f"ok {number} - {name}{suffix}")
@@ -141,6 +144,7 @@ def run_tests(binary, words, first):
             for line in f"{type(error).__name__}: {error}".splitlines():
                 print(f"# {line}")
             print(f"not ok {number} - {name}{suffix}")
+        shutil.rmtree(_cache, ignore_errors=True)
         sys.stdout.flush()
     return len(chosen), failed
 

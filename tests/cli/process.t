@@ -60,7 +60,7 @@ def _():
         for args, memory, workers in ((("-j9",), None, 3), (("-j2",), None, 2), (("-j9",), "2G", 2),
                                       (("-j9",), "2047M", 1), (("-j9",), "1", 1), (("-j1",), "64G", 1)):
             env = {"KPACK_MEM": memory} if memory else {}
-            result = build(folder, "tiny.lua", *args, env=env)
+            result = build(folder, "tiny.lua", "--no-cache", *args, env=env)
             expected = f"with {workers} worker{'s' if workers > 1 else ''}\n"
             check(result.out.endswith(expected), args, memory, result)
 
@@ -222,7 +222,7 @@ def _():
     with Folder() as folder:
         tiny(folder)
         for mode, lines in (("plain", 1), ("auto", 1), ("none", 0)):
-            result = build(folder, "tiny.lua", f"--progress={mode}", env={"TERM": "xterm"})
+            result = build(folder, "tiny.lua", "--no-cache", f"--progress={mode}", env={"TERM": "xterm"})
             same(result.err.count("[1/1] tiny/m"), lines, mode, result)
             check("\033" not in result.err and "\r" not in result.err, result)
 
