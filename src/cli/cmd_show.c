@@ -98,6 +98,8 @@ static void print_entry(struct arena *arena, const kpk_entry_info *entry)
 {
     report_line(stdout, "entry %s:%s", report_name(arena, entry->module),
                 report_name(arena, entry->name));
+    if (strcmp(entry->symbol, entry->name) != 0)
+        report_line(stdout, "  symbol                 %s", report_name(arena, entry->symbol));
     printf("  block                  %s\n", view_block(entry, arena));
     printf("  dynamic shared memory  %s\n",
            entry->has_dynamic_smem ? arena_printf(arena, "%u B", entry->dynamic_smem) : "-");

@@ -29,7 +29,7 @@ static void compare(struct view *view, const kpk_entry_info *entry, const char *
 
 static void check_entry(struct view *view, const kpk_entry_info *entry, const struct cubin *cubin)
 {
-    const struct cubin_entry *found = find(cubin, entry->name);
+    const struct cubin_entry *found = find(cubin, entry->symbol);
     if (!found) {
         diag_error_at(&view->cli->diags, (struct loc){.file = view->path},
                       "entry '%s:%s' is in the index but not in its cubin", entry->module,

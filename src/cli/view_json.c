@@ -75,6 +75,7 @@ json_t *view_entry_json(const kpk_entry_info *entry)
     static const char *const bits[] = {"", "same", "close"};
     json_t *object = must(json_object());
     set(object, "name", string(entry->name));
+    set(object, "symbol", string(entry->symbol));
     set(object, "block", block(entry));
     set(object, "dynamic_smem", integer_or_null(entry->has_dynamic_smem, entry->dynamic_smem));
     set(object, "static_smem", integer(entry->static_smem));

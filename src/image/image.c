@@ -177,6 +177,7 @@ static void add_target(struct writer *writer, uint64_t raw_bytes)
 static void add_entry(struct writer *writer, const struct image_entry *entry, uint32_t module,
                       uint32_t object)
 {
+    bool has_symbol = entry->symbol && strcmp(entry->symbol, entry->name) != 0;
     struct kpk_entry_record record = {
         .name = text(writer, entry->name),
         .twin_of = text(writer, entry->twin_of),
@@ -188,6 +189,7 @@ static void add_entry(struct writer *writer, const struct image_entry *entry, ui
         .present = entry->present,
         .twin_bits = entry->twin_bits,
         .code_bytes = entry->code_bytes,
+        .symbol = text(writer, has_symbol ? entry->symbol : NULL),
     };
     if (entry->present & KPK_PRESENT_BLOCK)
         memcpy(record.block, entry->block, sizeof record.block);

@@ -18,6 +18,7 @@ struct image_constant {
 
 struct image_entry {
     const char *name;
+    const char *symbol;  /* of the kernel in its cubin; NULL: the name */
     size_t object;       /* index into its module's objects */
     const char *twin_of; /* "module:entry" or NULL */
     uint32_t twin_bits;  /* KPK_TWIN_* */

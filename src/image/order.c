@@ -87,6 +87,7 @@ static void check_entry(const struct image_module *module, const struct image_en
                         struct diags *diags)
 {
     check_half("entry", entry->name, diags);
+    check_text("symbol", entry->symbol, diags);
     check_text("twin", entry->twin_of, diags);
     bool twin = entry->twin_of && *entry->twin_of;
     if (entry->object >= module->object_count || entry->present & ~(unsigned)KPK_PRESENT_ALL ||

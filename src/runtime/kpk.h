@@ -244,6 +244,7 @@ typedef enum kpk_twin_bits {
 typedef struct kpk_entry_info {
     kpk_kernel kernel; /* its handle, as kpk_resolve gives it */
     const char *module, *name;
+    const char *symbol;  /* of the kernel in its cubin: the name, but for C++ name expressions */
     const char *twin_of; /* "module:entry", "" when none */
     kpk_twin_bits bits;
     bool has_block, has_dynamic_smem,

@@ -155,13 +155,13 @@ static const char *entry_fault(const kpk_image *image, const struct kpk_entry_re
                                uint32_t module_index)
 {
     const struct kpk_module_record *module = &image->modules[module_index];
-    if (!name_ok(image, entry->name) || !string_ok(image, entry->twin_of))
+    if (!name_ok(image, entry->name) || !string_ok(image, entry->twin_of) ||
+        !string_ok(image, entry->symbol))
         return "a string is out of bounds";
     if (entry->module != module_index || entry->object < module->first_object ||
         entry->object - module->first_object >= module->object_count)
         return "its module or object is another one's";
-    if ((entry->present & ~(uint32_t)KPK_PRESENT_ALL) != 0 || entry->twin_bits > KPK_TWIN_CLOSE ||
-        entry->reserved != 0)
+    if ((entry->present & ~(uint32_t)KPK_PRESENT_ALL) != 0 || entry->twin_bits > KPK_TWIN_CLOSE)
         return "reserved bits are not zero";
     if (!block_ok(entry))
         return "its block is not one";

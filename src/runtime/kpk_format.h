@@ -131,7 +131,7 @@ struct kpk_entry_record {
     uint32_t present;
     uint32_t twin_bits;
     uint64_t code_bytes;
-    uint64_t reserved;
+    struct kpk_string symbol; /* in its cubin; empty: the name */
 };
 
 /* Open addressing with linear probing from (hash & (count - 1)). */
@@ -212,6 +212,7 @@ KPK_ASSERT(offsetof(struct kpk_module_record, digest) == 56);
 KPK_ASSERT(sizeof(struct kpk_entry_record) == 80);
 KPK_ASSERT(offsetof(struct kpk_entry_record, block) == 24);
 KPK_ASSERT(offsetof(struct kpk_entry_record, code_bytes) == 64);
+KPK_ASSERT(offsetof(struct kpk_entry_record, symbol) == 72);
 KPK_ASSERT(sizeof(struct kpk_slot) == 8);
 KPK_ASSERT(sizeof(struct kpk_object_record) == 8);
 KPK_ASSERT(sizeof(struct kpk_blob_record) == 40);

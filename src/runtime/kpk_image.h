@@ -148,6 +148,12 @@ static inline const char *kpk_text(const kpk_image *image, struct kpk_string str
     return image->strings + string.offset;
 }
 
+/* The kernel's symbol in its cubin. */
+static inline const char *kpk_symbol(const kpk_image *image, const struct kpk_entry_record *entry)
+{
+    return kpk_text(image, entry->symbol.size > 0 ? entry->symbol : entry->name);
+}
+
 /* Index of an entry or a module, KPK_NONE when absent. */
 uint32_t kpk_lookup(const kpk_image *image, const char *module, size_t module_size,
                     const char *entry, size_t entry_size);

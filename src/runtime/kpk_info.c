@@ -67,6 +67,7 @@ kpk_status kpk_get_entry(const kpk_image *image, uint32_t index, kpk_entry_info 
     out_info->kernel = kpk_handle(image, index);
     out_info->module = kpk_text(image, image->modules[entry->module].name);
     out_info->name = kpk_text(image, entry->name);
+    out_info->symbol = kpk_symbol(image, entry);
     out_info->twin_of = kpk_text(image, entry->twin_of);
     out_info->bits = (kpk_twin_bits)entry->twin_bits;
     out_info->has_block = (entry->present & KPK_PRESENT_BLOCK) != 0;

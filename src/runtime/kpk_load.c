@@ -161,10 +161,10 @@ static kpk_status get_entry(kpk_image *image, uint32_t index)
     const struct kpk_entry_record *entry = &image->entries[index];
     kpk_cu_kernel kernel = NULL;
     kpk_cu_result error = image->cuda.cuLibraryGetKernel(
-        &kernel, image->object_states[entry->object].library, entry_name(image, index));
+        &kernel, image->object_states[entry->object].library, kpk_symbol(image, entry));
     if (error == KPK_CU_NOT_FOUND)
         return kpk_fail(image, KPK_ERR_LOAD, "module '%s': its cubin has no entry '%s'",
-                        module_name(image, entry->module), entry_name(image, index));
+                        module_name(image, entry->module), kpk_symbol(image, entry));
     if (error != KPK_CU_SUCCESS)
         return kpk_driver_fail(image, refusal(error), error, "cuLibraryGetKernel");
     kpk_status status = prepare_entry(image, index, kernel);

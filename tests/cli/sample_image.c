@@ -72,14 +72,17 @@ static void write_real(const char *path, const char *cubin_path, unsigned wrong)
         !cubin_read(cubin_path, bytes.data, bytes.len, &arena, &cubin, &diags))
         exit(1);
     struct image_entry *entries = arena_alloc(&arena, cubin.count + 1, sizeof *entries);
-    for (size_t i = 0; i < cubin.count; i++)
+    for (size_t i = 0; i < cubin.count; i++) {
+        bool mangled = str_starts(cubin.entries[i].name, "_Z");
         entries[i] = (struct image_entry){
-            .name = cubin.entries[i].name,
+            .name = mangled ? "templated" : cubin.entries[i].name,
+            .symbol = cubin.entries[i].name,
             .registers = cubin.entries[i].registers + wrong,
             .static_smem = cubin.entries[i].static_smem + wrong,
             .stack_bytes = cubin.entries[i].stack_bytes + wrong,
             .code_bytes = cubin.entries[i].code_bytes + wrong,
         };
+    }
     entries[cubin.count].name = "nowhere";
     struct image_object object = {bytes.data, bytes.len};
     struct image_module module = {

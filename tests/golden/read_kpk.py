@@ -224,11 +224,11 @@ class Image:
 
     def read_entries(self):
         self.entries = []
-        for i, r in enumerate(self.records("entries", "16IQQ")):
+        for i, r in enumerate(self.records("entries", "16IQII")):
             module, obj, present, bits = r[4], r[5], r[14], r[15]
             check(module < len(self.modules) and i in self.modules[module]["entries"], "entry's module")
             check(obj in self.modules[module]["objects"], "entry's object")
-            check(present <= 7 and bits <= 2 and r[17] == 0, "entry's bits")
+            check(present <= 7 and bits <= 2, "entry's bits")
             block = list(r[6:9]) if present & 1 else None
             if block:
                 product = block[0] * block[1] * block[2]
@@ -240,7 +240,8 @@ class Image:
                 "twin_of": self.text(*r[2:4]), "object": obj, "block": block,
                 "dynamic_smem": r[9] if present & 2 else None, "static_smem": r[10],
                 "registers": r[11], "stack_bytes": r[12],
-                "spill_bytes": r[13] if present & 4 else None, "twin_bits": bits, "code_bytes": r[16]})
+                "spill_bytes": r[13] if present & 4 else None, "twin_bits": bits, "code_bytes": r[16],
+                "symbol": self.text(*r[17:19])})
 
     def read_group(self, index):
         offset, packed_size, raw_size, checksum, first, count = self.groups[index]

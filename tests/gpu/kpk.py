@@ -48,7 +48,8 @@ class ModuleInfo(C.Structure):
 
 
 class EntryInfo(C.Structure):
-    _fields_ = ([("kernel", Kernel), ("module", C.c_char_p), ("name", C.c_char_p), ("twin_of", C.c_char_p),
+    _fields_ = ([("kernel", Kernel), ("module", C.c_char_p), ("name", C.c_char_p),
+                  ("symbol", C.c_char_p), ("twin_of", C.c_char_p),
                  ("bits", C.c_int), ("has_block", C.c_bool), ("has_dynamic_smem", C.c_bool),
                  ("has_spill", C.c_bool), ("block", Grid)]
                 + [(n, C.c_uint32) for n in ("dynamic_smem", "static_smem", "registers",

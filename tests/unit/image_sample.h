@@ -65,6 +65,7 @@ static inline void sample_modules(struct sample *s)
     s->alpha_entries[1] = (struct image_entry){.name = "add", .registers = 12, .code_bytes = 512};
     s->beta_entries[0] = (struct image_entry){
         .name = "scale_x2",
+        .symbol = "_Z5scaleILi2EEvPf",
         .object = 1,
         .twin_of = "alpha:scale",
         .twin_bits = KPK_TWIN_CLOSE,

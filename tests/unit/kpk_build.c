@@ -75,6 +75,7 @@ static void add_entries(struct writer *writer, const struct build_module *module
             .twin_bits = entry->twin_bits,
             .registers = 32 + i,
             .code_bytes = 1000 + i,
+            .symbol = string(writer, entry->symbol),
         };
         memcpy(record.block, entry->block, sizeof(record.block));
         add(entries, &record, sizeof(record));
@@ -299,13 +300,17 @@ static const struct build_entry beta_entries[] = {
      .present = KPK_PRESENT_ALL,
      .dynamic_smem = 200000,
      .static_smem = 1000},
-    {.name = "plain", .object = 1, .block = {64, 1, 1}, .present = KPK_PRESENT_BLOCK},
+    {.name = "plain",
+     .symbol = "_Z5plaini",
+     .object = 1,
+     .block = {64, 1, 1},
+     .present = KPK_PRESENT_BLOCK},
 };
 static const struct build_entry gamma_entries[] = {{.name = "bare", .static_smem = 64}};
 static const struct build_constant alpha_constants[] = {{"CHUNK", 64}, {"K_DIM", -128}};
 static const char *const alpha_flags[] = {"--fmad=false", "-lineinfo"};
 static const uint32_t alpha_objects[] = {0}, beta_objects[] = {1, 2}, gamma_objects[] = {3};
-static const char *const small_blobs[] = {"FAKE one two", "FAKE big", "FAKE plain",
+static const char *const small_blobs[] = {"FAKE one two", "FAKE big", "FAKE _Z5plaini",
                                           "FAKE bare other"};
 static const struct build_module small_modules[] = {
     {"alpha", alpha_entries, 2, alpha_objects, 1, alpha_constants, 2, alpha_flags, 2},

@@ -11,7 +11,8 @@
 
 struct build_entry {
     const char *name;
-    uint32_t object; /* of its module, from 0 */
+    const char *symbol; /* may be NULL */
+    uint32_t object;    /* of its module, from 0 */
     uint32_t block[3], dynamic_smem, static_smem, present;
     const char *twin_of; /* may be NULL */
     uint32_t twin_bits;

@@ -199,6 +199,8 @@ static void test_sample(void **state)
     assert_int_equal(scale->spill_bytes, 24);
     const struct kpk_entry_record *twin = record(&view, KPK_SECTION_ENTRIES, 3);
     assert_string_equal(text(&view, twin->twin_of), "alpha:scale");
+    assert_string_equal(text(&view, twin->symbol), "_Z5scaleILi2EEvPf");
+    assert_string_equal(text(&view, scale->symbol), "");
     assert_int_equal(twin->twin_bits, KPK_TWIN_CLOSE);
     const struct kpk_lever_record *mode = record(&view, KPK_SECTION_LEVERS, 2);
     assert_string_equal(text(&view, mode->name), "mode");

@@ -31,7 +31,7 @@ static void test_image(void **state)
     assert_int_equal(info.group_count, 2);
     assert_int_equal(info.lever_count, 4);
     assert_int_equal(info.absent_count, 2);
-    assert_int_equal(info.raw_bytes, 13 + 9 + 11 + 16);
+    assert_int_equal(info.raw_bytes, 13 + 9 + 15 + 16);
     assert_int_equal(info.file_bytes, fixture->bytes.size);
     assert_int_equal(kpk_get_image(NULL, &info), KPK_ERR_ARGUMENT);
     assert_null(info.target);
@@ -71,6 +71,7 @@ static void test_entries(void **state)
     assert_int_equal(kpk_get_entry(fixture->image, 1, &entry), KPK_OK);
     assert_string_equal(entry.module, "alpha");
     assert_string_equal(entry.name, "two");
+    assert_string_equal(entry.symbol, "two");
     assert_string_equal(entry.twin_of, "alpha:one");
     assert_int_equal(entry.bits, KPK_BITS_SAME);
     assert_true(entry.has_block && entry.has_dynamic_smem && entry.has_spill);
@@ -81,6 +82,9 @@ static void test_entries(void **state)
     assert_int_equal(entry.code_bytes, 1001);
     assert_int_equal(entry.module_index, 0);
     assert_int_equal(entry.object, 0);
+    assert_int_equal(kpk_get_entry(fixture->image, 3, &entry), KPK_OK);
+    assert_string_equal(entry.name, "plain");
+    assert_string_equal(entry.symbol, "_Z5plaini");
     assert_int_equal(kpk_get_entry(fixture->image, 4, &entry), KPK_OK);
     assert_false(entry.has_block || entry.has_dynamic_smem || entry.has_spill);
     assert_string_equal(entry.twin_of, "");
@@ -101,10 +105,10 @@ static void test_objects_blobs_groups(void **state)
     assert_int_equal(object.blob, 2);
     assert_int_equal(kpk_get_blob(fixture->image, 3, &blob), KPK_OK);
     assert_int_equal(blob.group, 1);
-    assert_int_equal(blob.offset, 11);
+    assert_int_equal(blob.offset, 15);
     assert_int_equal(blob.size, 16);
     assert_int_equal(kpk_get_group(fixture->image, 1, &group), KPK_OK);
-    assert_int_equal(group.raw_size, 27);
+    assert_int_equal(group.raw_size, 31);
     assert_int_equal(group.first_blob, 2);
     assert_int_equal(group.blob_count, 2);
     assert_int_equal(group.offset + group.packed_size, fixture->bytes.size);
@@ -275,6 +279,7 @@ static void compare_entry(const kpk_image *image, const struct image_module *mod
 {
     assert_string_equal(entry->module, module->name);
     assert_string_equal(entry->name, wanted->name);
+    assert_string_equal(entry->symbol, wanted->symbol != NULL ? wanted->symbol : wanted->name);
     assert_string_equal(entry->twin_of, wanted->twin_of != NULL ? wanted->twin_of : "");
     assert_int_equal(entry->bits, wanted->twin_bits);
     assert_int_equal(entry->registers, wanted->registers);
