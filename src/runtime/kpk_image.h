@@ -41,9 +41,20 @@ struct kpk_object_state {
     uint32_t status;        /* why loading failed for good */
 };
 
+/* How far a group is decoded; zeroed: not begun. */
+struct kpk_decoding {
+    uint8_t *raw;                /* owned: room for the whole group */
+    uint64_t done;               /* bytes of it that are there */
+    struct ZSTD_DCtx_s *context; /* owned; outlives a group */
+    uint8_t *owned_packed;
+    const uint8_t *packed; /* their digest matched */
+    size_t taken, wanted;  /* packed bytes that zstd had, and wants next; wanted 0: at the end */
+};
+
 struct kpk_group_state {
-    uint8_t *raw;             /* owned; decoded bytes kept for objects not yet loaded */
-    uint32_t waiting_objects; /* neither loaded nor failed for good */
+    struct kpk_decoding decoding; /* kept for objects not yet loaded */
+    uint64_t reach;               /* decode to here at once: a preload wants it */
+    uint32_t waiting_objects;     /* neither loaded nor failed for good */
 };
 
 struct kpk_device {
@@ -100,7 +111,9 @@ struct kpk_image {
     size_t device_count;
     struct kpk_object_state *object_states;
     struct kpk_group_state *group_states;
-    uint32_t bind_status; /* of the last kpk_bind; read atomically */
+    uint32_t waiting_groups;           /* with waiting objects */
+    struct ZSTD_DCtx_s *spare_context; /* of a group that is decoded, for the next one */
+    uint32_t bind_status;              /* of the last kpk_bind; read atomically */
 
     /* Under `miss_lock`. */
     pthread_mutex_t miss_lock;
@@ -176,8 +189,15 @@ static inline kpk_kernel kpk_handle(const kpk_image *image, uint32_t index)
 
 /* ---- kpk_group.c ---- */
 
-/* Decodes a group into new memory that the caller frees; the packed bytes' digest is checked. */
-kpk_status kpk_decode_group(const kpk_image *image, uint32_t group, uint8_t **out_raw);
+/* Decodes a group up to its byte `end`, at least, and goes on where the last call stopped. Before
+ * the first byte is decoded all packed bytes are read and their digest is checked. On failure the
+ * decoding is as new. */
+kpk_status kpk_decode(const kpk_image *image, uint32_t group, uint64_t end,
+                      struct kpk_decoding *decoding);
+
+/* Frees the bytes and makes the decoding ready for another group; kpk_decode_free frees all. */
+void kpk_decode_reset(struct kpk_decoding *decoding);
+void kpk_decode_free(struct kpk_decoding *decoding);
 
 /* ---- kpk_driver.c ---- */
 
@@ -200,6 +220,9 @@ kpk_status kpk_load_for_device(kpk_image *image, const struct kpk_device *device
 
 /* Unloads every library. */
 void kpk_unload(kpk_image *image);
+
+/* Frees what is kept of every group. */
+void kpk_free_groups(kpk_image *image);
 
 #ifdef __cplusplus
 }

@@ -50,16 +50,41 @@ static kpk_status give_cubin(kpk_image *image, uint32_t object, const uint8_t *c
     return KPK_OK;
 }
 
-static kpk_status load_cubin(kpk_image *image, uint32_t object, struct kpk_group_state *group)
+static void swap_context(kpk_image *image, struct kpk_decoding *decoding)
+{
+    struct ZSTD_DCtx_s *context = decoding->context;
+    decoding->context = image->spare_context;
+    image->spare_context = context;
+}
+
+/* A context outlives its group, for its memory is slow at its first use. */
+static kpk_status decode_cubin(kpk_image *image, const struct kpk_blob_record *blob)
+{
+    struct kpk_group_state *group = &image->group_states[blob->group];
+    uint64_t end = blob->offset + blob->size;
+    if (group->decoding.done >= end)
+        return KPK_OK;
+    if (group->decoding.context == NULL)
+        swap_context(image, &group->decoding);
+    uint64_t reach = group->reach > end ? group->reach : end;
+    kpk_status status = kpk_decode(image, blob->group, reach, &group->decoding);
+    if (status == KPK_ERR_DAMAGED && reach > end) { /* behind this cubin, perhaps */
+        group->reach = 0;
+        status = kpk_decode(image, blob->group, end, &group->decoding);
+    }
+    if (group->decoding.wanted == 0 && image->spare_context == NULL)
+        swap_context(image, &group->decoding);
+    return status;
+}
+
+static kpk_status load_cubin(kpk_image *image, uint32_t object)
 {
     const struct kpk_object_record *record = &image->objects[object];
     const struct kpk_blob_record *blob = &image->blobs[record->blob];
-    if (group->raw == NULL) {
-        kpk_status status = kpk_decode_group(image, blob->group, &group->raw);
-        if (status != KPK_OK)
-            return status;
-    }
-    const uint8_t *cubin = group->raw + blob->offset;
+    kpk_status decoded = decode_cubin(image, blob);
+    if (decoded != KPK_OK)
+        return decoded;
+    const uint8_t *cubin = image->group_states[blob->group].decoding.raw + blob->offset;
     if (!kpk_digest_matches(cubin, blob->size, blob->digest))
         return kpk_fail(image, KPK_ERR_DAMAGED, "module '%s': its cubin's digest does not match",
                         module_name(image, record->module));
@@ -75,6 +100,23 @@ static kpk_status load_cubin(kpk_image *image, uint32_t object, struct kpk_group
     return status;
 }
 
+static void free_spare(kpk_image *image)
+{
+    struct kpk_decoding none;
+    memset(&none, 0, sizeof(none));
+    swap_context(image, &none);
+    kpk_decode_free(&none);
+}
+
+static void finish_group(kpk_image *image, struct kpk_group_state *group)
+{
+    if (image->spare_context == NULL)
+        swap_context(image, &group->decoding);
+    kpk_decode_free(&group->decoding);
+    if (image->waiting_groups == 0)
+        free_spare(image);
+}
+
 static kpk_status load_object(kpk_image *image, uint32_t object)
 {
     struct kpk_object_state *state = &image->object_states[object];
@@ -84,14 +126,12 @@ static kpk_status load_object(kpk_image *image, uint32_t object)
         return (kpk_status)state->status;
     struct kpk_group_state *group =
         &image->group_states[image->blobs[image->objects[object].blob].group];
-    kpk_status status = load_cubin(image, object, group);
+    kpk_status status = load_cubin(image, object);
     if (stays(status))
         __atomic_store_n(&state->status, (uint32_t)status, __ATOMIC_RELEASE);
-    if (status == KPK_OK || stays(status))
-        group->waiting_objects--;
-    if (group->waiting_objects == 0) {
-        free(group->raw);
-        group->raw = NULL;
+    if ((status == KPK_OK || stays(status)) && --group->waiting_objects == 0) {
+        image->waiting_groups--;
+        finish_group(image, group);
     }
     return status;
 }
@@ -363,6 +403,23 @@ static kpk_status load_into_context(const kpk_image *image, void *function)
     return KPK_OK;
 }
 
+/* Groups then decode at once as far as all these kernels need them. */
+static void set_reach(kpk_image *image, const kpk_kernel *kernels, size_t count)
+{
+    pthread_mutex_lock(&image->lock);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t index = kernels == NULL ? (uint32_t)i : kpk_handle_index(image, kernels[i]);
+        if (index == KPK_NONE)
+            continue;
+        const struct kpk_blob_record *blob =
+            &image->blobs[image->objects[image->entries[index].object].blob];
+        struct kpk_group_state *group = &image->group_states[blob->group];
+        if (group->reach < blob->offset + blob->size)
+            group->reach = blob->offset + blob->size;
+    }
+    pthread_mutex_unlock(&image->lock);
+}
+
 kpk_status kpk_preload(kpk_image *image, const kpk_kernel *kernels, size_t count)
 {
     if (image == NULL)
@@ -371,6 +428,7 @@ kpk_status kpk_preload(kpk_image *image, const kpk_kernel *kernels, size_t count
         return refuse_handle(image, 0);
     kpk_cu_context context = NULL;
     size_t total = kernels == NULL ? image->entry_count : count;
+    set_reach(image, kernels, total);
     for (size_t i = 0; i < total; i++) {
         kpk_kernel kernel = kernels == NULL ? kpk_handle(image, (uint32_t)i) : kernels[i];
         if (kernel.id == 0)
@@ -390,14 +448,22 @@ kpk_status kpk_preload(kpk_image *image, const kpk_kernel *kernels, size_t count
     return KPK_OK;
 }
 
+void kpk_free_groups(kpk_image *image)
+{
+    if (image->group_states == NULL)
+        return;
+    for (uint32_t i = 0; i < kpk_count(image, KPK_SECTION_GROUPS); i++) {
+        kpk_decode_free(&image->group_states[i].decoding);
+        image->group_states[i].reach = 0;
+    }
+    free_spare(image);
+}
+
 void kpk_trim(kpk_image *image)
 {
     if (image == NULL || kpk_forked(image))
         return;
     pthread_mutex_lock(&image->lock);
-    for (uint32_t i = 0; i < kpk_count(image, KPK_SECTION_GROUPS); i++) {
-        free(image->group_states[i].raw);
-        image->group_states[i].raw = NULL;
-    }
+    kpk_free_groups(image);
     pthread_mutex_unlock(&image->lock);
 }

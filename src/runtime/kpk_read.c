@@ -122,8 +122,11 @@ static kpk_status make_states(kpk_image *image)
                                                                sizeof(*image->group_states));
     if (image->object_states == NULL || image->group_states == NULL)
         return kpk_fail(image, KPK_ERR_MEMORY, "no memory for %u objects", object_count);
-    for (uint32_t i = 0; i < object_count; i++)
-        image->group_states[image->blobs[image->objects[i].blob].group].waiting_objects++;
+    for (uint32_t i = 0; i < object_count; i++) {
+        uint32_t group = image->blobs[image->objects[i].blob].group;
+        if (image->group_states[group].waiting_objects++ == 0)
+            image->waiting_groups++;
+    }
     memcpy(&image->tag, image->header.index_digest, sizeof(image->tag));
     return KPK_OK;
 }
@@ -256,10 +259,7 @@ void kpk_close(kpk_image *image)
         pthread_mutex_destroy(&image->lock);
         pthread_mutex_destroy(&image->miss_lock);
     }
-    if (image->group_states != NULL) {
-        for (uint32_t i = 0; i < kpk_count(image, KPK_SECTION_GROUPS); i++)
-            free(image->group_states[i].raw);
-    }
+    kpk_free_groups(image);
     for (size_t i = 0; i < image->miss_count; i++)
         free(image->misses[i].module);
     free(image->misses);

@@ -1,6 +1,5 @@
 #include "kpk_image.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 kpk_status kpk_read_blob(const kpk_image *image, uint32_t index, void *buffer, size_t size)
@@ -9,15 +8,14 @@ kpk_status kpk_read_blob(const kpk_image *image, uint32_t index, void *buffer, s
         size != image->blobs[index].size)
         return KPK_ERR_ARGUMENT;
     const struct kpk_blob_record *blob = &image->blobs[index];
-    uint8_t *raw = NULL;
-    kpk_status status = kpk_decode_group(image, blob->group, &raw);
-    if (status != KPK_OK)
-        return status;
-    if (kpk_digest_matches(raw + blob->offset, size, blob->digest))
-        memcpy(buffer, raw + blob->offset, size);
-    else
+    struct kpk_decoding decoding;
+    memset(&decoding, 0, sizeof(decoding));
+    kpk_status status = kpk_decode(image, blob->group, blob->offset + size, &decoding);
+    if (status == KPK_OK && !kpk_digest_matches(decoding.raw + blob->offset, size, blob->digest))
         status = kpk_fail(image, KPK_ERR_DAMAGED, "blob %u: its digest does not match", index);
-    free(raw);
+    if (status == KPK_OK)
+        memcpy(buffer, decoding.raw + blob->offset, size);
+    kpk_decode_free(&decoding);
     return status;
 }
 
@@ -30,21 +28,23 @@ static void note(kpk_status status, kpk_status *first)
 
 static void verify_groups(const kpk_image *image, kpk_status *result)
 {
+    struct kpk_decoding decoding;
+    memset(&decoding, 0, sizeof(decoding));
     for (uint32_t g = 0; g < kpk_count(image, KPK_SECTION_GROUPS); g++) {
-        uint8_t *raw = NULL;
-        kpk_status status = kpk_decode_group(image, g, &raw);
+        const struct kpk_group_record *group = &image->groups[g];
+        kpk_status status = kpk_decode(image, g, group->raw_size, &decoding);
         note(status, result);
         if (status != KPK_OK)
             continue;
-        const struct kpk_group_record *group = &image->groups[g];
         for (uint32_t b = group->first_blob; b < group->first_blob + group->blob_count; b++) {
             const struct kpk_blob_record *blob = &image->blobs[b];
-            if (!kpk_digest_matches(raw + blob->offset, blob->size, blob->digest))
+            if (!kpk_digest_matches(decoding.raw + blob->offset, blob->size, blob->digest))
                 note(kpk_fail(image, KPK_ERR_DAMAGED, "blob %u: its digest does not match", b),
                      result);
         }
-        free(raw);
+        kpk_decode_reset(&decoding);
     }
+    kpk_decode_free(&decoding);
 }
 
 static void verify_name(const kpk_image *image, struct kpk_string name, const char *kind,

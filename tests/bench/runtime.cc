@@ -9,6 +9,7 @@
 // launch    kpk_launch over a driver whose cuLaunchKernel does nothing, against calling that
 // decode    the first use of everything in IMAGE over a driver that does nothing, against reading
 //           the file and ZSTD_decompress of its groups
+// alone     the first use of each module of IMAGE by itself, over the same driver
 //
 // Medians of interleaved rounds.
 #include <fcntl.h>
@@ -334,6 +335,106 @@ void bench_decode(const char *path, int rounds)
                 medians[0] / medians[1]);
 }
 
+// The first use of each module alone, everything else open and bound. Two peers: read the cubin's group
+// and decode it up to the cubin's end in one go, and the same of a file that holds this cubin alone, packed
+// by itself at the writer's level: what a format without groups could do at best.
+struct Alone {
+    std::string module, entry;
+    kpk_blob_info blob;
+    kpk_group_info group;
+    std::vector<uint8_t> packed;
+};
+
+std::vector<Alone> list_modules(const char *path)
+{
+    kpk_image *image = nullptr;
+    require(kpk_open(path, nullptr, &image) == KPK_OK, "kpk_open of the image");
+    kpk_image_info info;
+    require(kpk_get_image(image, &info) == KPK_OK, "kpk_get_image");
+    std::vector<Alone> list;
+    for (uint32_t i = 0; i < info.module_count; i++) {
+        kpk_module_info module;
+        kpk_entry_info entry;
+        kpk_object_info object;
+        Alone made;
+        require(kpk_get_module(image, i, &module) == KPK_OK, "kpk_get_module");
+        require(kpk_get_entry(image, module.first_entry, &entry) == KPK_OK, "kpk_get_entry");
+        require(kpk_get_object(image, entry.object, &object) == KPK_OK, "kpk_get_object");
+        require(kpk_get_blob(image, object.blob, &made.blob) == KPK_OK, "kpk_get_blob");
+        require(kpk_get_group(image, made.blob.group, &made.group) == KPK_OK, "kpk_get_group");
+        made.module = module.name;
+        made.entry = entry.name;
+        std::vector<uint8_t> cubin(made.blob.size);
+        require(kpk_read_blob(image, object.blob, cubin.data(), cubin.size()) == KPK_OK, "kpk_read_blob");
+        made.packed.resize(ZSTD_compressBound(cubin.size()));
+        made.packed.resize(ZSTD_compress(made.packed.data(), made.packed.size(), cubin.data(), cubin.size(), 19));
+        list.push_back(made);
+    }
+    kpk_close(image);
+    return list;
+}
+
+// Reads packed bytes and decodes the first `size` of them, into memory of its own.
+double read_and_decode(int file, uint64_t offset, size_t packed_size, size_t size)
+{
+    double start = now();
+    auto packed = static_cast<uint8_t *>(std::malloc(packed_size));
+    auto raw = static_cast<uint8_t *>(std::malloc(size));
+    require(pread(file, packed, packed_size, off_t(offset)) == ssize_t(packed_size), "pread");
+    ZSTD_DCtx *context = ZSTD_createDCtx();
+    ZSTD_inBuffer in = {packed, packed_size, 0};
+    ZSTD_outBuffer out = {raw, size, 0};
+    while (out.pos < size)
+        require(!ZSTD_isError(ZSTD_decompressStream(context, &out, &in)), "ZSTD_decompressStream");
+    ZSTD_freeDCtx(context);
+    std::free(raw);
+    std::free(packed);
+    return now() - start;
+}
+
+void bench_alone(const char *path, int rounds)
+{
+    std::vector<Alone> list = list_modules(path);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    char alone_path[] = "/tmp/kpk-bench-alone-XXXXXX";
+    int alone = mkstemp(alone_path);
+    require(file >= 0 && alone >= 0, "opening the files");
+    unlink(alone_path);
+    std::vector<double> ratios, alone_ratios;
+    for (const Alone &module : list) {
+        require(pwrite(alone, module.packed.data(), module.packed.size(), 0) == ssize_t(module.packed.size()),
+                "writing a file");
+        auto ours = [&] {
+            kpk_image *image = open_bound(path);
+            kpk_kernel kernel = kpk_resolve(image, module.module.c_str(), module.entry.c_str());
+            void *function = nullptr;
+            double start = now();
+            require(kpk_function(image, kernel, &function) == KPK_OK, "kpk_function");
+            double spent = now() - start;
+            kpk_close(image);
+            return spent;
+        };
+        auto peer = [&] {
+            return read_and_decode(file, module.group.offset, module.group.packed_size,
+                                   module.blob.offset + module.blob.size);
+        };
+        auto by_itself = [&] { return read_and_decode(alone, 0, module.packed.size(), module.blob.size); };
+        auto medians = interleave(rounds, {ours, peer, by_itself});
+        std::printf("first use of %s alone, %llu bytes at %llu of %llu: %.0f us; read + decode so far %.0f us, ratio "
+                    "%.2f; packed by itself %.0f us, ratio %.2f\n",
+                    module.module.c_str(), (unsigned long long)module.blob.size,
+                    (unsigned long long)module.blob.offset, (unsigned long long)module.group.raw_size,
+                    medians[0] / 1e3, medians[1] / 1e3, medians[0] / medians[1], medians[2] / 1e3,
+                    medians[0] / medians[2]);
+        ratios.push_back(medians[0] / medians[1]);
+        alone_ratios.push_back(medians[0] / medians[2]);
+    }
+    std::printf("first use of one module alone, median of %zu: %.2f of read + decode so far, %.2f of packed by itself\n",
+                list.size(), median(ratios), median(alone_ratios));
+    close(file);
+    close(alone);
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -351,8 +452,10 @@ int main(int argc, char **argv)
     bench_resolve(path, kModules * kEntries);
     bench_launch(path);
     bench_decode(path, 21);
-    if (argc > 1)
+    if (argc > 1) {
         bench_decode(argv[1], 21);
+        bench_alone(argv[1], 41);
+    }
     unlink(path);
     return 0;
 }

@@ -165,7 +165,10 @@ static void add_groups(struct writer *writer)
         group.offset = writer->packed.size; /* from the groups' start, until the index is known */
         grow(&writer->packed, room);
         uint8_t *to = writer->packed.data + group.offset;
-        group.packed_size = ZSTD_compress(to, room, raw.data, raw.size, 3);
+        ZSTD_CCtx *context = ZSTD_createCCtx();
+        ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+        group.packed_size = ZSTD_compress2(context, to, room, raw.data, raw.size);
+        ZSTD_freeCCtx(context);
         writer->packed.size = group.offset + group.packed_size;
         group.raw_size = raw.size;
         digest(to, group.packed_size, group.digest);
@@ -264,6 +267,47 @@ struct build_bytes build_write(const struct build_image *image)
     }
     build_seal(&bytes);
     return bytes;
+}
+
+/* Letters that do not compress to nothing. */
+static char *long_text(const char *start, size_t size, uint32_t seed)
+{
+    char *text = malloc(size + 1);
+    if (text == NULL)
+        abort();
+    size_t at = strlen(start);
+    memcpy(text, start, at);
+    text[at++] = ' ';
+    for (; at < size; at++) {
+        seed = seed * 1664525 + 1013904223;
+        text[at] = (char)('a' + (seed >> 28));
+    }
+    text[size] = '\0';
+    return text;
+}
+
+struct build_bytes build_write_long(void)
+{
+    static const char *const starts[] = {"FAKE one two", "FAKE big", "FAKE plain",
+                                         "FAKE bare other"};
+    static const size_t sizes[] = {150000, 149999, 150007, 150001};
+    char *blobs[4];
+    for (uint32_t i = 0; i < 4; i++)
+        blobs[i] = long_text(starts[i], sizes[i], i);
+    struct build_image image = build_small;
+    image.blobs = (const char *const *)blobs;
+    image.group_blobs = 0;
+    struct build_bytes bytes = build_write(&image);
+    for (uint32_t i = 0; i < 4; i++)
+        free(blobs[i]);
+    return bytes;
+}
+
+void build_seal_group(struct build_bytes *bytes, uint32_t index)
+{
+    struct kpk_group_record *group = build_record(bytes, KPK_SECTION_GROUPS, index);
+    digest(bytes->data + group->offset, group->packed_size, group->digest);
+    build_seal(bytes);
 }
 
 void build_seal(struct build_bytes *bytes)

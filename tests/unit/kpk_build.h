@@ -71,6 +71,9 @@ struct build_bytes build_write(const struct build_image *image);
 /* Makes both digests right again after a test changed the header or the index. */
 void build_seal(struct build_bytes *bytes);
 
+/* The same, and before that the digest of a group's packed bytes. */
+void build_seal_group(struct build_bytes *bytes, uint32_t index);
+
 struct kpk_header *build_header(struct build_bytes *bytes);
 /* Record `index` of a section. */
 void *build_record(struct build_bytes *bytes, enum kpk_section_id id, uint32_t index);
@@ -78,5 +81,8 @@ void *build_record(struct build_bytes *bytes, enum kpk_section_id id, uint32_t i
 /* The small image that most tests use: modules alpha (one and two in one object), beta (a split
  * module: big, plain) and gamma (bare: no block, no shared memory declared), in two groups. */
 extern const struct build_image build_small;
+
+/* build_small with four cubins of 150 kB, all in one group of several zstd blocks. */
+struct build_bytes build_write_long(void);
 
 #endif

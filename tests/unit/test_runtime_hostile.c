@@ -440,9 +440,13 @@ static void test_lying_frames(void **state)
     const struct kpk_group_record *group = build_record(&fixture->bytes, KPK_SECTION_GROUPS, 1);
     size_t raw_size = group->raw_size;
     char *raw = calloc(1, 1 << 20);
-    char packed[65536];
+    static char packed[65536];
     ZSTD_CCtx *context = ZSTD_createCCtx();
-    for (int way = 0; way < 7; way++) {
+    /* The group's own bytes: no cubin's digest helps where the frame lies. */
+    assert_int_equal(
+        ZSTD_decompress(raw, 1 << 20, fixture->bytes.data + group->offset, group->packed_size),
+        raw_size);
+    for (int way = 0; way < 11; way++) {
         ZSTD_CCtx_reset(context, ZSTD_reset_session_and_parameters);
         size_t size = 0;
         if (way == 0) /* a bomb: a megabyte where bytes are promised */
@@ -457,8 +461,11 @@ static void test_lying_frames(void **state)
             size = ZSTD_compress2(context, packed, sizeof(packed), raw, raw_size);
             size += ZSTD_compress2(context, packed + size, sizeof(packed) - size, raw, raw_size);
         }
-        if (way == 4) /* the right size, other bytes: the cubin's own digest says so */
-            size = ZSTD_compress2(context, packed, sizeof(packed), raw, raw_size);
+        if (way == 4) { /* the right size, other bytes: the cubins' own digests say so */
+            char *other = calloc(1, raw_size);
+            size = ZSTD_compress2(context, packed, sizeof(packed), other, raw_size);
+            free(other);
+        }
         if (way == 5) { /* no frame */
             memset(packed, 0x5a, 64);
             size = 64;
@@ -467,6 +474,20 @@ static void test_lying_frames(void **state)
             ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
             size = ZSTD_compress2(context, packed, sizeof(packed), raw, raw_size);
             packed[size - 1] ^= 1;
+        }
+        if (way == 7 || way == 8) { /* more or less than its header says: one byte, the sixth */
+            size = ZSTD_compress2(context, packed, sizeof(packed), raw,
+                                  way == 7 ? raw_size + 5 : raw_size - 1);
+            packed[5] = (char)raw_size;
+        }
+        if (way == 9) { /* an empty skippable frame behind it */
+            size = ZSTD_compress2(context, packed, sizeof(packed), raw, raw_size);
+            memcpy(packed + size, "\x50\x2a\x4d\x18\0\0\0\0", 8);
+            size += 8;
+        }
+        if (way == 10) { /* cut short by a byte */
+            ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+            size = ZSTD_compress2(context, packed, sizeof(packed), raw, raw_size) - 1;
         }
         assert_false(ZSTD_isError(size));
         struct build_bytes bytes = copy_of(&fixture->bytes);

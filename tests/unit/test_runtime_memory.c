@@ -124,11 +124,11 @@ static int find_driver(void **state)
     return address == NULL;
 }
 
-static kpk_status run_step(enum step step, const char *path, kpk_image **image)
+static kpk_status run_step(enum step step, const char *path, size_t size, kpk_image **image)
 {
     kpk_open_desc desc = {.driver_path = "out/fake/libcuda.so.1"};
     kpk_kernel kernel = *image == NULL ? (kpk_kernel){0} : kpk_resolve(*image, "beta", "big");
-    char cubin[13];
+    static char cubin[200000];
     switch (step) {
     case OPEN:
         return kpk_open(path, &desc, image);
@@ -146,20 +146,17 @@ static kpk_status run_step(enum step step, const char *path, kpk_image **image)
         return kpk_unexpected_absences(*image, NULL, 0) > before ? KPK_OK : KPK_ERR_MEMORY;
     }
     case READ_BLOB:
-        return kpk_read_blob(*image, 0, cubin, sizeof(cubin));
+        return kpk_read_blob(*image, 0, cubin, size);
     default:
         return kpk_verify(*image);
     }
 }
 
 /* Each allocation of each step fails once: the step says so, nothing is lost, and it works when
- * tried again. */
-static void test_each_allocation_fails(void **state)
+ * tried again. Returns how many there were. */
+static unsigned long fail_each_allocation(const struct build_bytes *bytes, size_t cubin)
 {
-    (void)state;
-    struct build_bytes bytes = build_write(&build_small);
-    const char *path = fixture_file(&bytes);
-    find_state()->device_count = 2;
+    const char *path = fixture_file(bytes);
     unsigned long total = 0;
     for (enum step failing = OPEN; failing < STEPS; failing++) {
         for (unsigned long n = 1;; n++) {
@@ -170,7 +167,7 @@ static void test_each_allocation_fails(void **state)
                 allocations = 0;
                 fail_at = n;
                 counting = step == failing;
-                kpk_status status = run_step(step, path, &image);
+                kpk_status status = run_step(step, path, cubin, &image);
                 counting = false;
                 failed = failed || (step == failing && allocations >= n);
                 if (step == failing && failed) {
@@ -179,7 +176,7 @@ static void test_each_allocation_fails(void **state)
                         assert_null(image);
                         assert_int_equal(live, before);
                     }
-                    status = run_step(step, path, &image);
+                    status = run_step(step, path, cubin, &image);
                 }
                 assert_int_equal(status, KPK_OK);
             }
@@ -191,9 +188,20 @@ static void test_each_allocation_fails(void **state)
             total++;
         }
     }
-    /* open 7, bind 2, launch 3, preload 2 more groups, miss 3, ... */
-    assert_true(total >= 20);
     unlink(path);
+    return total;
+}
+
+static void test_each_allocation_fails(void **state)
+{
+    (void)state;
+    find_state()->device_count = 2;
+    struct build_bytes bytes = build_write(&build_small);
+    /* open 7, bind 2, launch 4, preload 3 more, miss 3, ... */
+    assert_true(fail_each_allocation(&bytes, 13) >= 20);
+    free(bytes.data);
+    bytes = build_write_long();
+    assert_true(fail_each_allocation(&bytes, 150001) >= 20);
     free(bytes.data);
 }
 
@@ -224,27 +232,65 @@ static void test_reads_fail(void **state)
     free(bytes.data);
 }
 
-/* A decoded group lives until its last cubin is loaded, or until kpk_trim; after an open there is
- * the index and no more. */
+static void preload(kpk_image *image, const char *module, const char *entry)
+{
+    kpk_kernel kernel = kpk_resolve(image, module, entry);
+    assert_int_equal(kpk_preload(image, &kernel, 1), KPK_OK);
+}
+
+/* A group's bytes and its decoder live until its last cubin is loaded, or until kpk_trim; after an
+ * open there is the index and no more. */
 static void test_what_is_kept(void **state)
 {
     (void)state;
-    struct build_bytes bytes = build_write(&build_small);
+    for (int way = 0; way < 4; way++) {
+        struct build_bytes bytes = way % 2 == 0 ? build_write(&build_small) : build_write_long();
+        const char *path = fixture_file(&bytes);
+        kpk_open_desc desc = {.driver_path = "out/fake/libcuda.so.1"};
+        kpk_image *image = NULL;
+        if (way < 2)
+            assert_int_equal(kpk_open_memory(bytes.data, bytes.size, &desc, &image), KPK_OK);
+        else
+            assert_int_equal(kpk_open(path, &desc, &image), KPK_OK);
+        assert_int_equal(kpk_bind(image, 0), KPK_OK);
+        long bound = live;
+        preload(image, "alpha", "one");
+        long kept = live;
+        assert_true(kept > bound);
+        preload(image, "alpha", "two");
+        assert_int_equal(live, kept);
+        kpk_trim(image);
+        assert_int_equal(live, bound);
+        preload(image, "beta", "big");
+        preload(image, "beta", "plain");
+        preload(image, "alpha", "one");
+        assert_true(live > bound);
+        preload(image, "gamma", "bare");
+        assert_int_equal(live, bound);
+        kpk_close(image);
+        unlink(path);
+        free(bytes.data);
+    }
+}
+
+/* What a group that is decoded to its end keeps is its bytes and, for the next one, a context. */
+static void test_packed_bytes_are_not_kept(void **state)
+{
+    (void)state;
+    struct build_bytes bytes = build_write_long();
+    const char *path = fixture_file(&bytes);
     kpk_open_desc desc = {.driver_path = "out/fake/libcuda.so.1"};
     kpk_image *image = NULL;
-    assert_int_equal(kpk_open_memory(bytes.data, bytes.size, &desc, &image), KPK_OK);
+    assert_int_equal(kpk_open(path, &desc, &image), KPK_OK);
     assert_int_equal(kpk_bind(image, 0), KPK_OK);
-    long bound = live;
-    kpk_kernel one = kpk_resolve(image, "alpha", "one"), big = kpk_resolve(image, "beta", "big");
-    assert_int_equal(kpk_preload(image, &one, 1), KPK_OK);
-    assert_int_equal(live, bound + 1);
-    kpk_trim(image);
-    assert_int_equal(live, bound);
-    assert_int_equal(kpk_preload(image, &big, 1), KPK_OK);
-    assert_int_equal(live, bound);
-    assert_int_equal(kpk_preload(image, NULL, 0), KPK_OK);
-    assert_int_equal(live, bound);
+    preload(image, "alpha", "one");
+    long kept = live;
+    preload(image, "beta", "plain");
+    assert_int_equal(live, kept);
+    preload(image, "gamma", "bare");
+    assert_int_equal(live, kept - 1);
     kpk_close(image);
+    unlink(path);
     free(bytes.data);
 }
 
@@ -283,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_each_allocation_fails),
         cmocka_unit_test(test_reads_fail),
         cmocka_unit_test(test_what_is_kept),
+        cmocka_unit_test(test_packed_bytes_are_not_kept),
         cmocka_unit_test(test_fork_without_the_page),
     };
     return cmocka_run_group_tests_name("runtime_memory", tests, find_driver, NULL);

@@ -45,9 +45,8 @@ static void *use_image(void *user)
     return NULL;
 }
 
-static void test_first_use_by_many(void **state)
+static void use_by_many(struct fixture *fixture)
 {
-    struct fixture *fixture = *state;
     struct fake_cuda *fake = fake_cuda_state();
     for (int round = 0; round < ROUNDS; round++) {
         kpk_close(fixture->image);
@@ -76,6 +75,16 @@ static void test_first_use_by_many(void **state)
         assert_int_equal(kpk_unexpected_absences(fixture->image, &miss, 1), 1);
         assert_int_equal(miss.count, THREADS * 3);
     }
+}
+
+static void test_first_use_by_many(void **state)
+{
+    struct fixture *fixture = *state;
+    use_by_many(fixture);
+    /* And where a group is decoded in parts, with trims between them. */
+    free(fixture->bytes.data);
+    fixture->bytes = build_write_long();
+    use_by_many(fixture);
 }
 
 /* In a forked child every driver call is refused with a name, and closing touches no driver. */
