@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/emit.h"
 #include "cli/entry_table.h"
 
 static void print_head(const struct view *view)
@@ -109,7 +110,7 @@ enum cli_exit cmd_list(struct cli *cli, const struct cli_args *args)
     if (!view_open(cli, args->words[0], &view))
         return CLI_FAILED;
     if (args->values[LIST_JSON])
-        view_print_json(view_image_json(&view));
+        emit_print(view_image_json(&view));
     else
         print_image(&view);
     view_close(&view);

@@ -1,53 +1,12 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/digest.h"
 #include "base/str.h"
+#include "cli/emit.h"
 #include "cli/entry_table.h"
-
-/* Adds "no such THING" with the nearest of `names`. */
-static void not_found(struct view *view, const char *what, const char *word,
-                      const char *const *names, size_t count)
-{
-    const char *nearest = str_nearest(word, names, count);
-    diag_error_at(&view->cli->diags, (struct loc){.file = view->path},
-                  "no %s '%s' in this image%s%s%s", what, word, nearest ? " (did you mean '" : "",
-                  nearest ? nearest : "", nearest ? "'?)" : "");
-}
-
-static bool find_module(struct view *view, const char *name, uint32_t *out_index)
-{
-    if (kpk_find_module(view->image, name, out_index) == KPK_OK)
-        return true;
-    uint32_t count = view->info.module_count;
-    const char **names = mem_alloc(count, sizeof *names);
-    for (uint32_t i = 0; i < count; i++)
-        names[i] = view_module(view, i).name;
-    not_found(view, "module", name, names, count);
-    free(names);
-    return false;
-}
-
-static bool find_entry(struct view *view, uint32_t module_index, const char *name,
-                       kpk_entry_info *out_entry)
-{
-    kpk_module_info module = view_module(view, module_index);
-    const char **names = mem_alloc(module.entry_count, sizeof *names);
-    bool found = false;
-    for (uint32_t i = 0; i < module.entry_count && !found; i++) {
-        *out_entry = view_entry(view, module.first_entry + i);
-        names[i] = out_entry->name;
-        found = strcmp(out_entry->name, name) == 0;
-    }
-    if (!found)
-        not_found(view, arena_printf(&view->cli->arena, "entry of module '%s' called", module.name),
-                  name, names, module.entry_count);
-    free(names);
-    return found;
-}
 
 static void print_objects(const struct view *view, const kpk_module_info *module)
 {
@@ -116,19 +75,16 @@ static void print_entry(struct arena *arena, const kpk_entry_info *entry)
 
 enum cli_exit cmd_show(struct cli *cli, const struct cli_args *args)
 {
-    const char *word = args->words[1], *colon = strchr(word, ':');
-    size_t length = colon ? (size_t)(colon - word) : strlen(word);
-    bool json = args->values[LIST_JSON];
+    bool json = args->values[LIST_JSON], named;
     struct view view;
     if (!view_open(cli, args->words[0], &view))
         return CLI_FAILED;
     uint32_t module;
     kpk_entry_info entry;
-    bool ok = find_module(&view, arena_strndup(&cli->arena, word, length), &module) &&
-              (!colon || find_entry(&view, module, colon + 1, &entry));
+    bool ok = view_find(&view, args->words[1], &module, &named, &entry);
     if (ok && json)
-        view_print_json(colon ? view_entry_json(&entry) : view_module_json(&view, module));
-    else if (ok && colon)
+        emit_print(named ? view_entry_json(&entry) : view_module_json(&view, module));
+    else if (ok && named)
         print_entry(&cli->arena, &entry);
     else if (ok)
         print_module(&view, module);

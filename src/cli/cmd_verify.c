@@ -2,21 +2,12 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/digest.h"
+#include "cli/code.h"
 #include "cli/report.h"
 #include "cli/view.h"
-#include "compile/cubin.h"
-
-static const struct cubin_entry *find(const struct cubin *cubin, const char *name)
-{
-    for (size_t i = 0; i < cubin->count; i++)
-        if (strcmp(cubin->entries[i].name, name) == 0)
-            return &cubin->entries[i];
-    return NULL;
-}
 
 static void compare(struct view *view, const kpk_entry_info *entry, const char *what,
                     uint64_t recorded, uint64_t found)
@@ -29,7 +20,7 @@ static void compare(struct view *view, const kpk_entry_info *entry, const char *
 
 static void check_entry(struct view *view, const kpk_entry_info *entry, const struct cubin *cubin)
 {
-    const struct cubin_entry *found = find(cubin, entry->symbol);
+    const struct cubin_entry *found = code_find(cubin, entry->symbol);
     if (!found) {
         diag_error_at(&view->cli->diags, (struct loc){.file = view->path},
                       "entry '%s:%s' is in the index but not in its cubin", entry->module,
@@ -46,25 +37,16 @@ static void check_entry(struct view *view, const kpk_entry_info *entry, const st
 static void check_object(struct view *view, const kpk_module_info *module, uint32_t object,
                          struct digest_state *state)
 {
-    uint32_t blob;
-    struct arena arena = {0};
-    struct cubin cubin;
-    kpk_blob_info info = view_object_blob(view, module->first_object + object, &blob);
-    void *bytes = mem_alloc(1, info.size);
-    /* A failure was reported by the runtime. */
-    bool ok = kpk_read_blob(view->image, blob, bytes, info.size) == KPK_OK;
-    if (ok) {
-        digest_add(state, bytes, info.size);
-        ok = cubin_read(arena_printf(&arena, "%s:%s", view->path, module->name), bytes, info.size,
-                        &arena, &cubin, &view->cli->diags);
-    }
+    struct code_object read;
+    uint32_t index = module->first_object + object;
+    bool ok = code_read(view, module->name, index, &read);
+    digest_add(state, read.bytes, read.size);
     for (uint32_t i = 0; ok && i < module->entry_count; i++) {
         kpk_entry_info entry = view_entry(view, module->first_entry + i);
-        if (entry.object == module->first_object + object)
-            check_entry(view, &entry, &cubin);
+        if (entry.object == index)
+            check_entry(view, &entry, &read.cubin);
     }
-    free(bytes);
-    arena_free(&arena);
+    code_free(&read);
 }
 
 static void check_module(struct view *view, uint32_t index)

@@ -75,14 +75,19 @@ kpk_entry_info view_entry(const struct view *view, uint32_t index)
     return info;
 }
 
+kpk_blob_info view_blob(const struct view *view, uint32_t index)
+{
+    kpk_blob_info info;
+    must(kpk_get_blob(view->image, index, &info));
+    return info;
+}
+
 kpk_blob_info view_object_blob(const struct view *view, uint32_t object, uint32_t *out_blob)
 {
     kpk_object_info info;
-    kpk_blob_info blob;
     must(kpk_get_object(view->image, object, &info));
-    must(kpk_get_blob(view->image, info.blob, &blob));
     *out_blob = info.blob;
-    return blob;
+    return view_blob(view, info.blob);
 }
 
 kpk_group_info view_group(const struct view *view, uint32_t index)

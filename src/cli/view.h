@@ -10,7 +10,7 @@
 #include "cli/cli.h"
 #include "runtime/kpk.h"
 
-/* An image as list, show and verify see it. */
+/* An image as the commands that read one see it. */
 
 struct view {
     kpk_image *image; /* owned */
@@ -31,6 +31,7 @@ kpk_entry_info view_entry(const struct view *view, uint32_t index);
 kpk_group_info view_group(const struct view *view, uint32_t index);
 kpk_lever view_lever(const struct view *view, uint32_t index);
 kpk_absent_info view_absent(const struct view *view, uint32_t index);
+kpk_blob_info view_blob(const struct view *view, uint32_t index);
 kpk_blob_info view_object_blob(const struct view *view, uint32_t object, uint32_t *out_blob);
 const char *view_constant(const struct view *view, uint32_t module, uint32_t position,
                           int64_t *out_value);
@@ -39,6 +40,16 @@ const char *view_flag(const struct view *view, uint32_t module, uint32_t positio
 /* Indices of the modules with a cubin in the group, ascending; returns how many. `out_modules` has
  * room for all of the image's modules. */
 size_t view_group_modules(const struct view *view, uint32_t group, uint32_t *out_modules);
+
+/* By name; adds an error with the nearest name when there is none. */
+bool view_find_module(struct view *view, const char *name, uint32_t *out_index);
+bool view_find_entry(struct view *view, uint32_t module, const char *name,
+                     kpk_entry_info *out_entry);
+
+/* Reads what a user writes as MODULE or MODULE:ENTRY. *out_entry is of use when the word names one:
+ * *out_named. */
+bool view_find(struct view *view, const char *word, uint32_t *out_module, bool *out_named,
+               kpk_entry_info *out_entry);
 
 /* "256", "32x8", "16x16x2", "-" when not declared. */
 char *view_block(const kpk_entry_info *entry, struct arena *arena);
@@ -50,8 +61,5 @@ const char *view_lever_kind(kpk_lever_kind kind);
 json_t *view_image_json(const struct view *view);
 json_t *view_module_json(const struct view *view, uint32_t index);
 json_t *view_entry_json(const kpk_entry_info *entry);
-
-/* Prints it and drops the reference. */
-void view_print_json(json_t *value);
 
 #endif

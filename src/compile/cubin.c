@@ -227,6 +227,7 @@ static bool read_entry(struct reader *reader, uint32_t arch, size_t index, struc
         .stack_bytes = facts->has_stack ? facts->stack : facts->frame,
         .static_smem = (uint32_t)shared,
         .code_bytes = code->sh_size,
+        .code_offset = code->sh_offset,
     };
     memcpy(out->max_threads, section->max_threads, sizeof out->max_threads);
     return true;

@@ -18,6 +18,7 @@ struct cubin_entry {
     uint32_t static_smem;    /* bytes, without the part the driver reserves */
     uint64_t code_bytes;     /* of its .text section */
     uint32_t max_threads[3]; /* of __launch_bounds__ or reqntid; 0: not said */
+    uint64_t code_offset;    /* of the .text section: it and code_bytes are inside the cubin */
 };
 
 struct cubin {

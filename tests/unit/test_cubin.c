@@ -24,22 +24,22 @@ struct expected {
 static const struct expected expected[] = {
     {"tests/golden/cubins/nvrtc130-sm_90a.cubin",
      90,
-     {{"_Z9templatedILi3EEvPf", 8, 0, 0, 0x100, {0}},
-      {"plain", 8, 0, 0, 0x180, {0}},
-      {"stack", 70, 256, 0, 0xb80, {256, 1, 1}},
-      {"static_smem", 10, 0, 1200, 0x200, {0}}}},
+     {{"_Z9templatedILi3EEvPf", 8, 0, 0, 0x100, {0}, 0},
+      {"plain", 8, 0, 0, 0x180, {0}, 0},
+      {"stack", 70, 256, 0, 0xb80, {256, 1, 1}, 0},
+      {"static_smem", 10, 0, 1200, 0x200, {0}, 0}}},
     {"tests/golden/cubins/nvrtc124-sm_90a.cubin",
      90,
-     {{"_Z9templatedILi3EEvPf", 8, 0, 0, 0x100, {0}},
-      {"plain", 8, 0, 0, 0x180, {0}},
-      {"stack", 70, 256, 0, 0xb80, {256, 1, 1}},
-      {"static_smem", 10, 0, 1200, 0x200, {0}}}},
+     {{"_Z9templatedILi3EEvPf", 8, 0, 0, 0x100, {0}, 0},
+      {"plain", 8, 0, 0, 0x180, {0}, 0},
+      {"stack", 70, 256, 0, 0xb80, {256, 1, 1}, 0},
+      {"static_smem", 10, 0, 1200, 0x200, {0}, 0}}},
     {"tests/golden/cubins/nvrtc130-sm_80.cubin",
      80,
-     {{"_Z9templatedILi3EEvPf", 8, 0, 0, 0x100, {0}},
-      {"plain", 8, 0, 0, 0x180, {0}},
-      {"stack", 70, 256, 0, 0xb80, {256, 1, 1}},
-      {"static_smem", 9, 0, 1200, 0x180, {0}}}},
+     {{"_Z9templatedILi3EEvPf", 8, 0, 0, 0x100, {0}, 0},
+      {"plain", 8, 0, 0, 0x180, {0}, 0},
+      {"stack", 70, 256, 0, 0xb80, {256, 1, 1}, 0},
+      {"static_smem", 9, 0, 1200, 0x180, {0}, 0}}},
 };
 
 static void read_fixture(const char *path, struct str *out)
@@ -68,6 +68,8 @@ static void test_reads_both_abis(void **state)
             assert_int_equal(got->stack_bytes, want->stack_bytes);
             assert_int_equal(got->static_smem, want->static_smem);
             assert_int_equal(got->code_bytes, want->code_bytes);
+            assert_true(got->code_offset && got->code_offset % 128 == 0);
+            assert_true(got->code_offset + got->code_bytes <= bytes.len);
             assert_memory_equal(got->max_threads, want->max_threads, sizeof want->max_threads);
         }
         assert_int_equal(diags.count, 0);
