@@ -237,7 +237,7 @@ $B/tests/%: $B/obj/tests/unit/%.o $B/obj/help.a $B/obj/ops.a $B/obj/core.a
 $B/tests/test_runtime_memory: private test_ldflags := $(foreach f,malloc calloc realloc free madvise mmap pread fstat,-Wl,--wrap=$f)
 
 # Writes the images that the tests of the command line read.
-$B/tests/sample_image: $B/obj/tests/cli/sample_image.o $B/obj/core.a
+$B/tests/sample_image: $B/obj/tests/cli/sample_image.o $B/obj/tests/cli/sample_described.o $B/obj/core.a
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(SANITIZE) -o $@ $^ $(dep_libs)

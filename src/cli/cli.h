@@ -69,6 +69,9 @@ enum cli_exit cmd_build(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_list(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_show(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_verify(struct cli *cli, const struct cli_args *args);
+enum cli_exit cmd_diff(struct cli *cli, const struct cli_args *args);
+enum cli_exit cmd_size(struct cli *cli, const struct cli_args *args);
+enum cli_exit cmd_extract(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_doctor(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_help(struct cli *cli, const struct cli_args *args);
 
@@ -88,7 +91,16 @@ enum {
 };
 
 enum {
-    LIST_JSON, /* of list and show */
+    LIST_JSON, /* of list, show and size */
+};
+
+enum {
+    DIFF_FAIL_ON,
+    DIFF_JSON,
+};
+
+enum {
+    EXTRACT_FILE,
 };
 
 enum {

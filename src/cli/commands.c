@@ -24,6 +24,17 @@ static const struct cli_option image_options[] = {
     {0},
 };
 
+static const struct cli_option diff_options[] = {
+    [DIFF_FAIL_ON] = {0, "fail-on", "WORDS", "exit 1 on these, such as removed,size=5%"},
+    [DIFF_JSON] = {0, "json", NULL, "print JSON"},
+    {0},
+};
+
+static const struct cli_option extract_options[] = {
+    [EXTRACT_FILE] = {'o', NULL, "FILE", "write the cubin to FILE (default: MODULE.cubin)"},
+    {0},
+};
+
 static const struct cli_option doctor_options[] = {
     [DOCTOR_CUDA] = {0, "cuda", "DIR", "look for CUDA in DIR, as a build with this option would"},
     {0},
@@ -46,6 +57,20 @@ const struct cli_command cli_commands[] = {
      "Decodes every group, compares every digest, and reads registers, shared memory, stack and\n"
      "code bytes again from each cubin.\n",
      no_options, 1, 1, cmd_verify},
+    {"diff", "BEFORE AFTER", "print how two images differ",
+     "Compares modules, entries, constants, flags, figures, machine code, twins, levers and\n"
+     "sizes. Exit status 0 however they differ, unless '--fail-on' names what must not happen,\n"
+     "words joined by commas: removed, added (a module or an entry); spills, registers, smem,\n"
+     "stack (more of it than before); code, constants, flags, levers (any difference); size\n"
+     "(the file grew; size=5% allows 5 percent).\n",
+     diff_options, 2, 2, cmd_diff},
+    {"size", "IMAGE", "print what takes the bytes of an image",
+     "Modules share packed groups: a module's packed bytes are its part of them, by raw size.\n",
+     image_options, 1, 1, cmd_size},
+    {"extract", "IMAGE MODULE[:ENTRY]", "write a cubin out of an image to a file",
+     "A module that was compiled entry by entry has a cubin for each: name the entry; the\n"
+     "file is MODULE.ENTRY.cubin then.\n",
+     extract_options, 2, 2, cmd_extract},
     {"doctor", "", "say what a build would use, and what is missing",
      "Exit status 0 when a build would work here, else 1.\n", doctor_options, 0, 0, cmd_doctor},
     {"help", "[COMMAND]", "print help on kpack or on a command", NULL, no_options, 0, 1, cmd_help},

@@ -46,6 +46,35 @@ void table_text(struct table *table, const char *text)
     add_row(table)->text = arena_strdup(&table->arena, text);
 }
 
+/* Bytes that the first `columns` columns of UTF-8 text take. */
+static size_t prefix(const struct str *text, size_t columns)
+{
+    size_t at = 0;
+    for (; columns && at < text->len; columns--) {
+        size_t step = str_utf8(text->data + at, text->len - at);
+        at += step ? step : 1;
+    }
+    return at;
+}
+
+static void cut(struct str *line, size_t columns)
+{
+    if (width(str_text(line)) <= columns)
+        return;
+    line->len = prefix(line, columns - 3);
+    str_adds(line, "...");
+}
+
+char *report_cut(struct arena *arena, const char *text, size_t columns)
+{
+    struct str line = {0};
+    str_adds(&line, text);
+    cut(&line, columns);
+    char *copy = arena_strdup(arena, str_text(&line));
+    str_free(&line);
+    return copy;
+}
+
 void report_line(FILE *stream, const char *format, ...)
 {
     struct str line = {0};
@@ -53,14 +82,7 @@ void report_line(FILE *stream, const char *format, ...)
     va_start(args, format);
     str_addv(&line, format, args);
     va_end(args);
-    if (width(str_text(&line)) > REPORT_COLUMNS) {
-        size_t at = 0;
-        for (size_t columns = 0; columns < REPORT_COLUMNS - 3; columns++)
-            at += str_utf8(line.data + at, line.len - at) ? str_utf8(line.data + at, line.len - at)
-                                                          : 1;
-        line.len = at;
-        str_adds(&line, "...");
-    }
+    cut(&line, REPORT_COLUMNS);
     while (line.len && line.data[line.len - 1] == ' ')
         line.data[--line.len] = '\0';
     fprintf(stream, "%s\n", str_text(&line));

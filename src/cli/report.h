@@ -39,6 +39,9 @@ char *report_size(struct arena *arena, uint64_t bytes);
 /* With bytes that would drive a terminal escaped; in the arena. */
 char *report_name(struct arena *arena, const char *name);
 
+/* At most `columns` columns of the text, the last three "..." when that cuts it; in the arena. */
+char *report_cut(struct arena *arena, const char *text, size_t columns);
+
 /* Prints one line, cut to REPORT_COLUMNS with "..." when longer. */
 void report_line(FILE *stream, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -7,6 +7,7 @@
 #include "image/image.h"
 #include "runtime/kpk_format.h"
 #include "../unit/image_sample.h"
+#include "sample_described.h"
 
 /* sample_image KIND FILE [CUBIN]: writes an image for the tests of the command line.
  *
@@ -15,6 +16,8 @@
  *   bare     one module, and no lists
  *   real     CUBIN and what its ELF says
  *   wrong    the same with every figure one too high, and an entry that the cubin lacks
+ *
+ * sample_image described FILE JSON: the image of sample_described.h.
  */
 
 static void publish(const struct image *image, const char *path)
@@ -121,8 +124,14 @@ int main(int argc, char **argv)
         write_bare(argv[2]);
     } else if (argc > 3 && (strcmp(kind, "real") == 0 || strcmp(kind, "wrong") == 0)) {
         write_real(argv[2], argv[3], kind[0] == 'w');
+    } else if (argc > 3 && strcmp(kind, "described") == 0) {
+        struct arena arena = {0};
+        struct image image = describe_image(argv[3], &arena);
+        publish(&image, argv[2]);
+        arena_free(&arena);
     } else {
-        fprintf(stderr, "usage: sample_image sample|hostile|bare|real|wrong FILE [CUBIN]\n");
+        fprintf(stderr, "usage: sample_image sample|hostile|bare|real|wrong FILE [CUBIN]\n"
+                        "       sample_image described FILE JSON\n");
         return 2;
     }
     return 0;

@@ -4,7 +4,8 @@ import subprocess
 
 from harness import binary, check, golden, kpack, main, same, test
 
-HELP = [(), ("build",), ("list",), ("show",), ("verify",), ("doctor",), ("help",)]
+HELP = [(), ("build",), ("list",), ("show",), ("verify",), ("diff",), ("size",), ("extract",), ("doctor",),
+        ("help",)]
 MISTAKES = {
     "nothing": [],
     "command": ["bild"],
@@ -30,6 +31,8 @@ MISTAKES = {
     "show-image": ["show", "a.kpk"],
     "show-words": ["show", "a.kpk", "m", "n"],
     "verify-json": ["verify", "--json", "a.kpk"],
+    "diff-one": ["diff", "a.kpk"],
+    "extract-module": ["extract", "a.kpk"],
     "doctor-words": ["doctor", "who"],
     "jobs-zero": ["-j0", "a.lua"],
     "jobs-word": ["-j", "many", "a.lua"],

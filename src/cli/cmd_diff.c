@@ -1,0 +1,163 @@
+#include "cli/cli.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/compare.h"
+#include "cli/emit.h"
+#include "cli/fail_on.h"
+
+struct limits {
+    const char *words[COMPARE_ASPECTS]; /* NULL: not named */
+    double size_percent;
+};
+
+static bool parse_limits(struct cli *cli, const char *text, struct limits *out_limits)
+{
+    if (!fail_on_parse(cli, text, compare_words, COMPARE_ASPECTS, out_limits->words))
+        return false;
+    for (size_t i = 0; i < COMPARE_ASPECTS; i++) {
+        const char *value = out_limits->words[i];
+        if (!value || !value[0])
+            continue;
+        char *end;
+        double percent = strtod(value, &end);
+        if (i != COMPARE_SIZE) {
+            cli_usage(cli, "'%s' of option '--fail-on' takes no value", compare_words[i]);
+            return false;
+        }
+        if (value[0] < '0' || value[0] > '9' || strcmp(end, "%") != 0 || !isfinite(percent)) {
+            cli_usage(cli, "option '--fail-on' has 'size=%s', expected a share such as 'size=5%%'",
+                      value);
+            return false;
+        }
+        out_limits->size_percent = percent;
+    }
+    return true;
+}
+
+static bool fails(const struct limits *limits, const struct change *change)
+{
+    if (change->aspect >= COMPARE_ASPECTS || !limits->words[change->aspect])
+        return false;
+    double before = (double)change->before.number, after = (double)change->after.number;
+    switch (change->aspect) {
+    case COMPARE_SPILLS:
+    case COMPARE_REGISTERS:
+    case COMPARE_SMEM:
+    case COMPARE_STACK:
+        return compare_grew(change);
+    case COMPARE_SIZE:
+        return after > before * (1 + limits->size_percent / 100);
+    default:
+        return true;
+    }
+}
+
+/* One error per word: how many differences it found, and the first. */
+static json_t *judge(struct cli *cli, const char *path, const struct limits *limits,
+                     const struct comparison *comparison)
+{
+    json_t *failed = emit_array();
+    for (size_t aspect = 0; aspect < COMPARE_ASPECTS; aspect++) {
+        const struct change *first = NULL;
+        size_t count = 0;
+        for (size_t i = 0; i < comparison->count; i++) {
+            const struct change *change = &comparison->items[i];
+            if (change->aspect != aspect || !fails(limits, change))
+                continue;
+            first = first ? first : change;
+            count++;
+        }
+        if (!first)
+            continue;
+        emit_append(failed, emit_string(compare_words[aspect]));
+        diag_error_at(&cli->diags, (struct loc){.file = path}, "'--fail-on %s': %s%s",
+                      compare_words[aspect], compare_text(&cli->arena, first),
+                      count > 1 ? arena_printf(&cli->arena, ", and %zu more", count - 1) : "");
+    }
+    return failed;
+}
+
+static void print_side(const char *side, const struct view *view)
+{
+    struct arena *arena = &view->cli->arena;
+    const kpk_image_info *info = &view->info;
+    report_line(stdout, "%s  %s: %s, %s, %u module%s, %u entr%s, %s", side,
+                report_name(arena, view->path), report_name(arena, info->target),
+                report_name(arena, info->arch), info->module_count,
+                info->module_count == 1 ? "" : "s", info->entry_count,
+                info->entry_count == 1 ? "y" : "ies", report_size(arena, info->file_bytes));
+}
+
+static json_t *side_json(const struct view *view)
+{
+    json_t *object = emit_object();
+    emit_set(object, "image", emit_string(view->path));
+    emit_set(object, "target", emit_string(view->info.target));
+    emit_set(object, "arch", emit_string(view->info.arch));
+    emit_set(object, "modules", emit_count(view->info.module_count));
+    emit_set(object, "entries", emit_count(view->info.entry_count));
+    emit_set(object, "file_bytes", emit_count(view->info.file_bytes));
+    return object;
+}
+
+static void print_table(const struct view *before, const struct view *after,
+                        const struct comparison *comparison)
+{
+    print_side("before", before);
+    print_side("after ", after);
+    if (comparison->count) {
+        putchar('\n');
+        compare_print(comparison, stdout);
+    }
+    printf("\n%zu difference%s\n", comparison->count, comparison->count == 1 ? "" : "s");
+}
+
+static void print_json(const struct view *before, const struct view *after,
+                       const struct comparison *comparison, json_t *failed)
+{
+    json_t *object = emit_object();
+    emit_set(object, "before", side_json(before));
+    emit_set(object, "after", side_json(after));
+    emit_set(object, "differences", compare_json(comparison));
+    emit_set(object, "failed", json_incref(failed));
+    emit_print(object);
+}
+
+static bool compare(struct cli *cli, const struct limits *limits, bool json, struct view *before,
+                    struct view *after)
+{
+    struct comparison comparison;
+    bool ok = compare_images(before, after, &comparison);
+    if (ok) {
+        json_t *failed = judge(cli, after->path, limits, &comparison);
+        if (json)
+            print_json(before, after, &comparison, failed);
+        else
+            print_table(before, after, &comparison);
+        ok = json_array_size(failed) == 0;
+        json_decref(failed);
+    }
+    compare_free(&comparison);
+    return ok;
+}
+
+enum cli_exit cmd_diff(struct cli *cli, const struct cli_args *args)
+{
+    struct limits limits = {0};
+    struct view before, after;
+    if (!parse_limits(cli, args->values[DIFF_FAIL_ON], &limits))
+        return CLI_USAGE;
+    if (!view_open(cli, args->words[0], &before))
+        return CLI_FAILED;
+    bool ok = view_open(cli, args->words[1], &after);
+    if (ok) {
+        ok = compare(cli, &limits, args->values[DIFF_JSON], &before, &after);
+        view_close(&after);
+    }
+    view_close(&before);
+    return ok ? CLI_DONE : CLI_FAILED;
+}

@@ -1,0 +1,60 @@
+"""Images for the tests of the audit commands, described in a few words of Python."""
+import copy
+import json
+import os
+import struct
+import subprocess
+
+from harness import ROOT, read, write
+
+SAMPLE = os.path.join(ROOT, "out", "tests", "sample_image")
+CUBIN = os.path.join(ROOT, "tests", "golden", "cubins", "nvrtc130-sm_90a.cubin")
+OTHER_CUBIN = os.path.join(ROOT, "tests", "golden", "cubins", "nvrtc124-sm_90a.cubin")
+ENTRIES = ["plain", "stack", "static_smem"]  # of both cubins
+DAMAGE = ("empty", "foreign", "truncated", "flipped", "missing", "folder")
+
+
+def describe(folder, name, **image):
+    """Writes NAME.kpk into the folder; tests/cli/sample_described.h says what `image` may hold."""
+    path = write(os.path.join(folder, f"{name}.json"), json.dumps(image))
+    subprocess.run([SAMPLE, "described", os.path.join(folder, f"{name}.kpk"), path], check=True)
+    return f"{name}.kpk"
+
+
+def module(name, cubin=CUBIN, entries=(), **more):
+    """A module with one cubin; entries are names or dicts."""
+    listed = [copy.deepcopy(e) if isinstance(e, dict) else {"name": e} for e in entries]
+    return {"name": name, "cubins": [cubin], "entries": listed, **more}
+
+
+def section(cubin, name):
+    """Offset and size of a section of an ELF file."""
+    offset, = struct.unpack_from("<Q", cubin, 0x28)
+    size, count, names = struct.unpack_from("<HHH", cubin, 0x3a)
+    heads = [struct.unpack_from("<IIQQQQ", cubin, offset + i * size) for i in range(count)]
+    for head in heads:
+        at = heads[names][4] + head[0]
+        if cubin[at:cubin.index(b"\0", at)].decode() == name:
+            return head[4], head[5]
+    raise KeyError(name)
+
+
+def patched(folder, name, entry, at=8):
+    """A copy of CUBIN with one bit of the entry's machine code changed; returns its path."""
+    bytes_ = bytearray(read(CUBIN))
+    offset, size = section(bytes_, f".text.{entry}")
+    assert at < size
+    bytes_[offset + at] ^= 1
+    return write(os.path.join(folder, name), bytes_)
+
+
+def damage(folder, good):
+    """Files that are no usable image, made from a good one; named as in DAMAGE."""
+    bytes_ = read(os.path.join(folder, good))
+    flipped = bytearray(bytes_)
+    flipped[400] ^= 1
+    write(f"{folder}/empty.kpk", b"")
+    write(f"{folder}/foreign.kpk", read(CUBIN))
+    write(f"{folder}/truncated.kpk", bytes_[:-1])
+    write(f"{folder}/flipped.kpk", flipped)
+    os.mkdir(f"{folder}/folder.kpk")
