@@ -32,6 +32,14 @@ struct digest digest_finish(struct digest_state *state)
     return digest;
 }
 
+struct digest digest_of(const void *bytes, size_t size)
+{
+    struct digest_state state;
+    digest_start(&state);
+    digest_add(&state, bytes, size);
+    return digest_finish(&state);
+}
+
 void digest_hex(const struct digest *digest, struct str *out)
 {
     for (size_t i = 0; i < DIGEST_SIZE; i++)

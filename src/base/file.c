@@ -9,15 +9,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/watch.h"
+
+bool file_exists(const char *path)
+{
+    watch_note_type(path);
+    return access(path, F_OK) == 0;
+}
+
 bool file_is_regular(const char *path)
 {
     struct stat info;
+    watch_note_type(path);
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
 bool file_is_dir(const char *path)
 {
     struct stat info;
+    watch_note_type(path);
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
@@ -49,6 +59,7 @@ bool file_read(const char *path, struct str *out, struct diags *diags)
     close(fd);
     if (!out->data)
         str_add(out, "", 0);
+    watch_note_bytes(path, &info, out->data, out->len);
     return true;
 }
 
@@ -170,6 +181,7 @@ char *path_real(struct arena *arena, const char *path, struct diags *diags)
         return NULL;
     }
     char *copy = arena_strdup(arena, real);
+    watch_note_link(path, real);
     free(real);
     return copy;
 }

@@ -8,10 +8,13 @@
 #include "base/mem.h"
 #include "base/str.h"
 
+/* What is asked here is noted by a watch that is on: see base/watch.h. */
+
 /* Reads a whole regular file. A directory, a FIFO or an unreadable file is an error that names it.
  */
 bool file_read(const char *path, struct str *out, struct diags *diags);
 
+bool file_exists(const char *path); /* whatever it is */
 bool file_is_regular(const char *path);
 bool file_is_dir(const char *path);
 

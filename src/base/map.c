@@ -55,6 +55,11 @@ void **map_at(struct map *map, const char *key)
     return &slot->value;
 }
 
+void *map_find(const struct map *map, const char *key)
+{
+    return map->cap ? find(map, key, hash_of(key))->value : NULL;
+}
+
 void map_free(struct map *map)
 {
     free(map->slots);

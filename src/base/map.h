@@ -11,6 +11,8 @@ struct map {
 
 /* The pointer of `key`, NULL in a new one, to be set; valid until the next call. */
 void **map_at(struct map *map, const char *key);
+/* NULL: it was never set. */
+void *map_find(const struct map *map, const char *key);
 void map_free(struct map *map);
 
 #endif

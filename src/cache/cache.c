@@ -23,8 +23,8 @@ struct header {
 
 static const char magic[8] = "kpkcach\1"; /* the last byte is the version */
 
-static struct digest digest_of(enum cache_kind kind, const struct digest *key, const void *bytes,
-                               size_t size)
+static struct digest entry_digest(enum cache_kind kind, const struct digest *key, const void *bytes,
+                                  size_t size)
 {
     struct digest_state state;
     char letter = cache_letters[kind];
@@ -83,7 +83,8 @@ static bool is_whole(enum cache_kind kind, const struct digest *key, const struc
     memcpy(&header, bytes->data, sizeof header);
     if (memcmp(header.magic, magic, sizeof magic) != 0 || header.size != bytes->len - sizeof header)
         return false;
-    struct digest digest = digest_of(kind, key, bytes->data + sizeof header, (size_t)header.size);
+    struct digest digest =
+        entry_digest(kind, key, bytes->data + sizeof header, (size_t)header.size);
     return memcmp(&digest, &header.digest, sizeof digest) == 0;
 }
 
@@ -176,7 +177,7 @@ void cache_put(struct cache *cache, enum cache_kind kind, const struct digest *k
     struct header header = {.size = bytes->len};
     size_t folder;
     memcpy(header.magic, magic, sizeof magic);
-    header.digest = digest_of(kind, key, bytes->data, bytes->len);
+    header.digest = entry_digest(kind, key, bytes->data, bytes->len);
     entry_path(cache, kind, key, &path, &folder);
     if (!put(path.data, folder, &header, bytes)) {
         cache->read_only = true;

@@ -28,10 +28,7 @@ void key_add_digest(struct str *key, const char *type, const char *name,
 
 struct digest key_digest(const struct str *key)
 {
-    struct digest_state state;
-    digest_start(&state);
-    digest_add(&state, key->data, key->len);
-    return digest_finish(&state);
+    return digest_of(key->data, key->len);
 }
 
 static bool take_text(const struct str *key, size_t *at, const char **out)

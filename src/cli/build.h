@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/watch.h"
+#include "cache/cache.h"
 #include "cli/cli.h"
 #include "compile/compile.h"
 #include "compile/cubin.h"
@@ -38,6 +40,7 @@ struct build_target {
     struct image_stats stats;
     bool ok;      /* no step has failed so far */
     bool written; /* the image's bytes differ from those that were there */
+    struct digest image_digest, sidecar_digest; /* of what is there now */
 };
 
 /* Whether a signal asked the build to end. */
@@ -64,9 +67,38 @@ const char *build_stamp_text(struct cli *cli, const json_t *stamp);
 
 const char *build_sidecar_path(struct arena *arena, const struct build_target *build);
 
-/* The sidecar's text: the stamp, the image's digest, timings. Adds to the stamp. In the arena. */
+/* The sidecar's text: the stamp, the image's size and digest, timings. Adds to the stamp. In the
+ * arena. */
 const char *build_sidecar(struct cli *cli, const struct build_target *build, json_t *stamp,
-                          const void *image, size_t size);
+                          size_t size);
+
+/* What tells whether a build has anything to do: everything that one has read and written. */
+struct build_record {
+    struct cache *cache; /* NULL: there is no record */
+    struct digest key;
+    struct watch watch;
+};
+
+/* Starts the record of a build that this command line stands for. */
+void build_record_start(struct build_record *record, struct cache *cache,
+                        const struct cli_args *args);
+
+/* Whether the last such build's record still holds; prints what that build said, unless `quiet`. */
+bool build_record_holds(struct build_record *record, struct cli *cli, bool quiet);
+
+/* Notes the repository's state, before it is asked for. */
+void build_record_git(struct build_record *record, const struct build_target *build);
+
+/* Keeps the record of a build that went well; the units' inputs are in the watch by then. */
+void build_record_keep(struct build_record *record, struct cli *cli,
+                       const struct build_target *builds, size_t count);
+void build_record_free(struct build_record *record);
+
+/* The line about a published image: its path, units and sizes. In the arena. */
+const char *build_line(struct cli *cli, const struct build_target *build);
+
+/* The last line of a build. `workers` 0: nothing was compiled. */
+void build_summary(size_t done, size_t units, size_t hits, double seconds, unsigned workers);
 
 /* Writes the image (when its bytes differ from what is there) and then the sidecar beside it. */
 bool build_publish(struct cli *cli, struct build_target *build, bool stamp);

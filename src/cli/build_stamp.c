@@ -132,14 +132,10 @@ static json_t *units_json(const struct build_target *build)
 }
 
 const char *build_sidecar(struct cli *cli, const struct build_target *build, json_t *stamp,
-                          const void *image, size_t size)
+                          size_t size)
 {
-    struct digest_state state;
-    digest_start(&state);
-    digest_add(&state, image, size);
-    struct digest digest = digest_finish(&state);
     json_object_set_new(stamp, "image_bytes", json_integer((json_int_t)size));
-    json_object_set_new(stamp, "image_digest", digest_json(&digest));
+    json_object_set_new(stamp, "image_digest", digest_json(&build->image_digest));
     json_object_set_new(stamp, "units", units_json(build));
     return dump(cli, stamp, JSON_INDENT(2) | JSON_REAL_PRECISION(6), "\n");
 }

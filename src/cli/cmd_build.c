@@ -43,6 +43,7 @@ struct run {
     struct cuda cuda;
     struct cache cache;
     struct recall recall;
+    struct build_record record;
     unsigned workers;
     uint64_t memory;
     double start;
@@ -215,7 +216,9 @@ static bool load_targets(struct run *run, const struct cli_args *args)
     run->builds = arena_alloc(&cli->arena, args->word_count, sizeof *run->builds);
     for (size_t i = 0; i < args->word_count; i++) {
         struct build_target *build = &run->builds[run->build_count];
+        watch_start(&run->record.watch);
         build->target = target_load(args->words[i], &cli->arena, &cli->diags);
+        watch_stop();
         if (!build->target)
             continue;
         build->ok = choose_path(run, build) && paths_differ(run, build);
@@ -262,15 +265,27 @@ static void make_units(struct run *run)
 /* ---- Compiling --------------------------------------------------------------------------------
  */
 
-static bool open_cache(struct run *run)
+static void open_cache(struct run *run, const struct cli_args *args)
 {
     struct cli *cli = run->cli;
     const struct options *options = &run->options;
     const char *folder = options->no_cache ? NULL : build_cache_folder(cli, options->cache);
     if (folder)
         cache_open(&run->cache, folder, &cli->diags);
-    bool ok = recall_open(&run->recall, &run->cache, &run->cuda, &cli->diags);
     cli_flush(cli);
+    /* With -v a build says what it does, and a stamp is of the present commit. */
+    bool recorded = run->cache.folder && !options->verbose && !options->stamp;
+    build_record_start(&run->record, recorded ? &run->cache : NULL, args);
+}
+
+static bool find_cuda(struct run *run)
+{
+    struct cli *cli = run->cli;
+    watch_start(&run->record.watch);
+    bool ok = cuda_find(run->options.cuda, run->builds[0].target->root, &cli->arena, &run->cuda,
+                        &cli->diags) &&
+              recall_open(&run->recall, &run->cache, &run->cuda, &cli->diags);
+    watch_stop();
     return ok;
 }
 
@@ -368,11 +383,7 @@ static void publish(struct run *run)
         build->ok = build_publish(run->cli, build, run->options.stamp);
         cli_flush(run->cli);
         if (build->ok && !run->options.quiet)
-            printf("%s: %zu unit%s, %s raw, %s packed%s\n", build->shown, build->module_count,
-                   build->module_count == 1 ? "" : "s",
-                   report_size(&run->cli->arena, build->stats.raw_bytes),
-                   report_size(&run->cli->arena, build->stats.file_bytes),
-                   build->written ? "" : ", unchanged");
+            printf("%s%s\n", build_line(run->cli, build), build->written ? "" : ", unchanged");
     }
 }
 
@@ -387,16 +398,22 @@ static void say_tools(const struct run *run)
 
 static void summary(const struct run *run)
 {
-    size_t done = 0, hits = run->unit_count - run->todo_count;
+    size_t done = 0;
     for (size_t i = 0; i < run->unit_count; i++)
         done += run->results[i].status == COMPILE_OK;
-    printf("%zu of %zu unit%s in %.1f s", done, run->unit_count, run->unit_count == 1 ? "" : "s",
-           machine_now() - run->start);
-    if (run->todo_count)
-        printf(" with %u worker%s", run->workers, run->workers == 1 ? "" : "s");
-    if (hits)
-        printf(", %zu from the cache", hits);
-    printf("\n");
+    build_summary(done, run->unit_count, run->unit_count - run->todo_count,
+                  machine_now() - run->start, run->todo_count ? run->workers : 0);
+}
+
+/* So that the next build may see at once that nothing has changed. */
+static void keep_record(struct run *run)
+{
+    if (!run->record.cache || run->cli->diags.errors)
+        return;
+    for (size_t i = 0; i < run->unit_count; i++)
+        if (!recall_watch(&run->recall, &run->units[i], &run->results[i], &run->record.watch))
+            return;
+    build_record_keep(&run->record, run->cli, run->builds, run->build_count);
 }
 
 static enum cli_exit build_all(struct run *run)
@@ -404,9 +421,7 @@ static enum cli_exit build_all(struct run *run)
     struct cli *cli = run->cli;
     make_units(run);
     cli_flush(cli);
-    if (!cuda_find(run->options.cuda, run->builds[0].target->root, &cli->arena, &run->cuda,
-                   &cli->diags) ||
-        !open_cache(run))
+    if (!find_cuda(run))
         return CLI_FAILED;
     look_up(run);
     choose_workers(run);
@@ -415,12 +430,16 @@ static enum cli_exit build_all(struct run *run)
         compile(run);
     if (!build_stopped())
         check(run);
-    if (!build_stopped() && (run->options.keep_going || !cli->diags.errors))
+    if (!build_stopped() && (run->options.keep_going || !cli->diags.errors)) {
+        for (size_t i = 0; i < run->build_count && run->record.cache; i++)
+            build_record_git(&run->record, &run->builds[i]);
         publish(run);
+    }
     if (build_stopped()) {
         die_by(stop_signal);
         return CLI_FAILED;
     }
+    keep_record(run);
     if (!run->options.quiet)
         summary(run);
     return cli->diags.errors ? CLI_FAILED : CLI_DONE;
@@ -432,8 +451,12 @@ enum cli_exit cmd_build(struct cli *cli, const struct cli_args *args)
     if (!parse_options(&run, args))
         return CLI_USAGE;
     catch_signals();
-    enum cli_exit exit = load_targets(&run, args) ? build_all(&run) : CLI_FAILED;
+    open_cache(&run, args);
+    enum cli_exit exit = CLI_DONE;
+    if (!build_record_holds(&run.record, cli, run.options.quiet))
+        exit = load_targets(&run, args) ? build_all(&run) : CLI_FAILED;
     recall_close(&run.recall);
+    build_record_free(&run.record);
     cache_close(&run.cache);
     return exit;
 }

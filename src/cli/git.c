@@ -12,6 +12,10 @@
 #include "base/proc.h"
 #include "base/str.h"
 
+enum {
+    GIT_FILES_MAX = 64
+};
+
 static const char *find_git(struct arena *arena)
 {
     const char *path = getenv("PATH");
@@ -106,4 +110,57 @@ struct git_state git_query(const char *root, const char *const *used, size_t use
     str_free(&output.out);
     str_free(&output.error);
     return state;
+}
+
+/* Where a repository would be found: .git in the folder and in those above it. */
+static size_t add_places(const char *root, struct arena *arena, const char **list)
+{
+    size_t count = 0;
+    for (const char *at = root; count < GIT_FILES_MAX; at = path_dir(arena, at)) {
+        list[count++] = path_join(arena, at, ".git");
+        if (strcmp(at, "/") == 0 || strcmp(at, ".") == 0)
+            break;
+    }
+    return count;
+}
+
+/* The file of the branch that HEAD names, NULL when it names none. */
+static const char *branch_file(const char *head, const char *common, struct arena *arena)
+{
+    static const char prefix[] = "ref: ";
+    struct str text = {0};
+    struct diags ignored = {0};
+    const char *file = NULL;
+    if (file_read(head, &text, &ignored) && str_starts(text.data, prefix)) {
+        const char *name = text.data + strlen(prefix);
+        file = path_join(arena, common, arena_strndup(arena, name, strcspn(name, "\n")));
+    }
+    str_free(&text);
+    diag_free(&ignored);
+    return file;
+}
+
+const char **git_files(const char *root, struct arena *arena, size_t *out_count)
+{
+    struct output output = {0};
+    const char **list = arena_alloc(arena, GIT_FILES_MAX + 1, sizeof *list);
+    const char *git = find_git(arena);
+    const char *where[] = {git,           "-C",   root,         "rev-parse", "--git-common-dir",
+                           "--git-path",  "HEAD", "--git-path", "index",     "--git-path",
+                           "packed-refs", NULL};
+    *out_count = 0;
+    if (git && run(where, &output)) {
+        char *rest = str_text(&output.out)[0] ? output.out.data : NULL;
+        for (char *line; *out_count < 4 && (line = strsep(&rest, "\n"));)
+            list[(*out_count)++] = path_join(arena, root, line);
+    }
+    if (*out_count == 4) {
+        const char *common = list[0], *branch = branch_file(list[1], common, arena);
+        list[0] = branch ? branch : list[3];
+    } else {
+        *out_count = add_places(root, arena, list);
+    }
+    str_free(&output.out);
+    str_free(&output.error);
+    return list;
 }

@@ -17,4 +17,8 @@ struct git_state {
 struct git_state git_query(const char *root, const char *const *used, size_t used_count,
                            struct arena *arena);
 
+/* The files that the commit, and what is tracked, are read from; those that are not there as well.
+ * In the arena. */
+const char **git_files(const char *root, struct arena *arena, size_t *out_count);
+
 #endif

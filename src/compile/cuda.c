@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/proc.h"
+#include "base/watch.h"
 #include "compile/nvrtc.h"
 
 enum {
@@ -21,6 +22,17 @@ struct search {
     struct cuda *cuda;
     const char *found; /* in the last place looked at */
 };
+
+/* As realpath; a watch that is on notes the answer. */
+static char *real_path(const char *path)
+{
+    char *real = realpath(path, NULL);
+    if (real)
+        watch_note_link(path, real);
+    else
+        watch_note_type(path);
+    return real;
+}
 
 /* Keeps what a place turned out to hold; returns false. */
 static bool tried(struct search *search, const char *place, const char *found)
@@ -47,6 +59,7 @@ static long library_number(const char *name, const char *prefix)
  * there is none. */
 static const char *newest_library(struct search *search, const char *folder, const char *prefix)
 {
+    watch_note_names(folder);
     DIR *dir = opendir(folder);
     if (!dir)
         return NULL;
@@ -118,7 +131,7 @@ static void find_headers(struct search *search, const char *dir)
 {
     struct cuda *cuda = search->cuda;
     for (size_t i = 0; i < sizeof header_folders / sizeof *header_folders; i++) {
-        char *real = realpath(path_join(search->arena, dir, header_folders[i]), NULL);
+        char *real = real_path(path_join(search->arena, dir, header_folders[i]));
         bool wanted = real && file_is_dir(real) && cuda->include_count < MAX_INCLUDES;
         for (size_t j = 0; wanted && j < cuda->include_count; j++)
             wanted = strcmp(cuda->includes[j], real) != 0;
@@ -135,7 +148,7 @@ static void find_headers(struct search *search, const char *dir)
 /* Workers change to the project's root before they open a library. */
 static const char *absolute(struct arena *arena, const char *dir)
 {
-    char *real = *dir == '/' ? NULL : realpath(dir, NULL);
+    char *real = *dir == '/' ? NULL : real_path(dir);
     const char *result = real ? arena_strdup(arena, real) : dir;
     free(real);
     return result;
@@ -154,7 +167,7 @@ static bool try_dir(struct search *search, const char *dir, const char *found_by
         return tried(search, dir,
                      arena_printf(search->arena, "%s is older than 12.4", path_base(nvrtc)));
     struct cuda *cuda = search->cuda;
-    char *real = realpath(dir, NULL);
+    char *real = real_path(dir);
     cuda->dir = arena_strdup(search->arena, dir);
     cuda->found_by = found_by;
     cuda->nvrtc = nvrtc;
@@ -185,6 +198,7 @@ static bool try_versions(struct search *search, const char *parent)
 {
     const char *names[MAX_TRIED];
     size_t count = 0;
+    watch_note_names(parent);
     DIR *dir = opendir(parent);
     if (!dir)
         return false;

@@ -10,6 +10,7 @@
 
 #include "base/digest.h"
 #include "base/file.h"
+#include "base/watch.h"
 #include "compile/cuda.h"
 
 struct bytes {
@@ -82,6 +83,7 @@ static bool add_identity(const char *path, struct str *out, struct diags *diags)
         close(fd);
     if (map == MAP_FAILED)
         return diag_error(diags, "cannot read '%s': it is no library", path);
+    watch_note_stamp(path, &info);
     struct bytes file = {map, (size_t)info.st_size}, id;
     if (build_id(file, &id)) {
         str_adds(out, "build-id ");

@@ -35,14 +35,6 @@ static const char *const holding_texts[] = {"nothing", "a file", "a folder", "no
 /* ---- What names hold --------------------------------------------------------------------------
  */
 
-static struct digest digest_of(const void *bytes, size_t size)
-{
-    struct digest_state state;
-    digest_start(&state);
-    digest_add(&state, bytes, size);
-    return digest_finish(&state);
-}
-
 static int64_t nanoseconds(struct timespec time)
 {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
@@ -476,6 +468,70 @@ void recall_keep(struct recall *recall, const struct compile_unit *unit,
     str_free(&of_unit);
     str_free(&of_result);
 }
+
+/* ---- For a record of the whole build ----------------------------------------------------------
+ */
+
+static void watch_opened(struct watch *out, const char *path, const struct compile_input *input)
+{
+    bool is_new;
+    struct watch_item *item = watch_add(out, WATCH_BYTES, path, &is_new);
+    item->stamp =
+        (struct watch_stamp){input->dev, input->ino, input->size, input->mtime_ns, input->ctime_ns};
+    item->digest = input->digest;
+}
+
+/* One place where the name was looked for. *out_found: it was there. */
+static bool watch_place(struct watch *out, const char *path, const struct compile_input *input,
+                        bool *out_found)
+{
+    const struct watch_item *item = input ? watch_find(out, WATCH_BYTES, path) : NULL;
+    *out_found = item != NULL;
+    if (item)
+        return memcmp(&item->digest, &input->digest, sizeof input->digest) == 0;
+    item = watch_find(out, WATCH_TYPE, path);
+    const char *type = item ? item->text : watch_type_of(path);
+    *out_found = input && strcmp(type, "file") == 0;
+    if (*out_found)
+        watch_opened(out, path, input);
+    else
+        watch_type(out, path);
+    return *out_found || strcmp(type, "file") != 0;
+}
+
+/* `input` NULL: the name was tried in vain. */
+static bool watch_name(const struct recall *recall, const char *root, const char *name,
+                       const struct compile_input *input, struct watch *out)
+{
+    bool found = false, ok = true;
+    if (str_starts(name, COMPILE_HEADERS_ROOT "/"))
+        return true;
+    if (!str_starts(name, COMPILE_CUDA_ROOT "/")) {
+        ok = watch_place(out, path_join(&out->arena, root, name), input, &found);
+    } else {
+        const struct cuda *cuda = recall->cuda;
+        for (size_t i = 0; i < cuda->include_count && ok && !found; i++)
+            ok = watch_place(
+                out, path_join(&out->arena, cuda->includes[i], name + sizeof COMPILE_CUDA_ROOT),
+                input, &found);
+    }
+    return ok && found == (input != NULL);
+}
+
+bool recall_watch(const struct recall *recall, const struct compile_unit *unit,
+                  const struct compile_result *result, struct watch *out)
+{
+    for (size_t i = 0; i < result->opened_count; i++)
+        if (!watch_name(recall, unit->root, result->opened[i].name, &result->opened[i], out))
+            return false;
+    for (size_t i = 0; i < result->missed_count; i++)
+        if (!watch_name(recall, unit->root, result->missed[i], NULL, out))
+            return false;
+    return true;
+}
+
+/* ---- Explaining -------------------------------------------------------------------------------
+ */
 
 enum recall_reason recall_explain(struct recall *recall, const struct compile_unit *unit,
                                   struct arena *arena, struct key_field *out_old,

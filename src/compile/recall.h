@@ -4,6 +4,7 @@
 #include <stdbool.h>
 
 #include "base/map.h"
+#include "base/watch.h"
 #include "cache/cache.h"
 #include "cache/cache_key.h"
 #include "compile/compile.h"
@@ -39,6 +40,11 @@ bool recall_find(struct recall *recall, const struct compile_unit *unit, struct 
 /* Keeps a result that is COMPILE_OK. */
 void recall_keep(struct recall *recall, const struct compile_unit *unit,
                  const struct compile_result *result, struct diags *diags);
+
+/* Adds to a list what the result was made from: that other paths hold nothing, too. False when the
+ * files have changed since, so that no list can say it. */
+bool recall_watch(const struct recall *recall, const struct compile_unit *unit,
+                  const struct compile_result *result, struct watch *out);
 
 enum recall_reason {
     RECALL_HIT,

@@ -1,11 +1,14 @@
 #include "target/language.h"
 
+#include <dirent.h>
 #include <glob.h>
 #include <lauxlib.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/watch.h"
 #include "target/require.h"
 
 #define MARKS "kpack.marks"
@@ -122,15 +125,43 @@ static char *glob_path(struct arena *arena, const char *root, const char *patter
     return copy;
 }
 
+static void *open_folder(const char *path)
+{
+    watch_note_names(path);
+    return opendir(path);
+}
+
+static struct dirent *read_folder(void *folder)
+{
+    return readdir(folder);
+}
+
+static void close_folder(void *folder)
+{
+    closedir(folder);
+}
+
+static int look_at(const char *path, struct stat *out_info)
+{
+    watch_note_type(path);
+    return stat(path, out_info);
+}
+
 /* The found files as sorted root-relative paths in the arena; folders and special files are left
  * out. */
 static const char **glob_files(struct sandbox *sandbox, const char *pattern, size_t *out_count)
 {
-    glob_t found;
+    glob_t found = {
+        .gl_opendir = open_folder,
+        .gl_readdir = read_folder,
+        .gl_closedir = close_folder,
+        .gl_stat = look_at,
+        .gl_lstat = look_at,
+    };
     size_t root = strlen(sandbox->root) + 1;
     char *path = glob_path(sandbox->arena, sandbox->root, pattern);
     *out_count = 0;
-    if (glob(path, GLOB_NOSORT, NULL, &found) != 0)
+    if (glob(path, GLOB_NOSORT | GLOB_ALTDIRFUNC, NULL, &found) != 0)
         return NULL;
     const char **names = arena_alloc(sandbox->arena, found.gl_pathc, sizeof *names);
     for (size_t i = 0; i < found.gl_pathc; i++)

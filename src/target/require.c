@@ -2,7 +2,6 @@
 
 #include <lauxlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "target/sandbox.h"
@@ -95,7 +94,7 @@ static int require(lua_State *lua)
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         char *file = arena_printf(sandbox->arena, "%s/%s.lua", folders[i], relative);
         char *path = path_join(sandbox->arena, sandbox->root, file);
-        if (access(path, F_OK) == 0)
+        if (file_exists(path))
             return load_module(lua, name, path, path_join(sandbox->arena, sandbox->dir, file));
     }
     return luaL_error(lua,

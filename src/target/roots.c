@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/file.h"
 
@@ -85,7 +84,7 @@ static const char *find_source(const struct declared_module *module, const char 
         const char *path = path_join(arena, root, found);
         if (file_is_regular(path))
             return found;
-        if (access(path, F_OK) == 0) {
+        if (file_exists(path)) {
             diag_error_at(diags, module->source_loc,
                           "source '%s' of module '%s' is no regular file", found, module->name);
             return found;

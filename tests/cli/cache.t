@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """The cache of compiled units with a fake NVRTC that counts its compiles."""
+import json
 import os
 import shutil
+import subprocess
 
-from harness import Folder, check, main, read, same, test, write
-from project import FAKE, GOOD, build, module, source, tiny
+from harness import Folder, cache_folder, check, main, read, same, test, write
+from project import FAKE, GOOD, build, listing, module, source, target, tiny
 
 
 class World:
@@ -64,6 +66,225 @@ def _():
             header(folder, name, text)
             same(world.build(), units, name, text)
             same(world.build(), [], name, text)
+
+
+def same_size(path, text):
+    """Other bytes, as many, and the old times as far as a user can set them."""
+    info = os.stat(path)
+    same(len(text), info.st_size)
+    with open(path, "r+", encoding="ascii") as file:
+        file.write(text)
+    os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+
+def age(*folders):
+    """Makes all files old enough for their stamps to be trusted."""
+    for top in folders:
+        for where, _, names in os.walk(top):
+            for name in names:
+                os.utime(os.path.join(where, name), ns=(10**18, 10**18))
+
+
+@test("other bytes of the same size with the old time are seen: source, header, description")
+def _():
+    with Folder() as folder:
+        two(folder)
+        age(folder)
+        world = World(folder)
+        world.build()
+        same(world.build(), [])
+        same_size(f"{folder}/kernels/a.h", "A")
+        same(world.build(), ["m"])
+        same_size(f"{folder}/kernels/n.cu", read(f"{folder}/kernels/n.cu").decode().replace("c.h", "d.h"))
+        same(world.build(), ["n"])
+        same_size(f"{folder}/tiny.lua", read(f"{folder}/tiny.lua").decode().replace('"plain"', '"stack"'))
+        same(world.build(), [])
+        same([m["entries"][0]["name"] for m in listing(folder)["modules"]], ["stack", "stack"])
+
+
+@test("a file that appears where one was looked for counts; so does one that goes")
+def _():
+    with Folder() as folder:
+        two(folder)
+        world = World(folder)
+        world.build()
+        header(folder, "c.h", "c")
+        same(world.build(), ["n"])
+        os.remove(f"{folder}/kernels/c.h")
+        same(world.build(), [])
+        for make, units in ((os.mkfifo, ["n"]), (os.mkdir, ["n"]), (lambda path: os.symlink("c.h", path), [])):
+            make(f"{folder}/kernels/c.h")
+            same(world.build(), units)  # a link to itself is as unreadable as the FIFO
+            same(world.build(), [])
+            (os.rmdir if make is os.mkdir else os.remove)(f"{folder}/kernels/c.h")
+            same(world.build(), [])
+        os.remove(f"{folder}/kernels/a.h")
+        same(world.build(), ["m"])
+
+
+@test("flags, constants, arch and include folders count; names of modules and comments in descriptions do not")
+def _():
+    with Folder() as folder:
+        tiny(folder, module("m"))
+        os.makedirs(f"{folder}/inc")
+        world = World(folder)
+        same(world.build(), ["m"])
+        for more, target_more, units in (("flags = { '-DX' },", "", ["m"]), ("tile = { N = 1 },", "", ["m"]),
+                                         ("tile = { N = 2 },", "", ["m"]), ("", "arch = 'sm_80',", ["m"]),
+                                         ("", "includes = { 'inc' },", ["m"]), ("", "-- a comment\n", [])):
+            text = target([module("m", more=more)], more=target_more)
+            write(f"{folder}/tiny.lua", text.replace('arch = "sm_90a", arch', "arch"))
+            same(world.build(), units, more, target_more)
+            same(world.build(), [], more, target_more)
+        write(f"{folder}/tiny.lua", target([module("m").replace('module "m"', 'module "o"')]))
+        same(world.build(), [])
+
+
+@test("one source with two sets of constants is two units")
+def _():
+    with Folder() as folder:
+        both = [module("m", more="tile = { N = 1 },"), module("m", more="tile = { N = 2 },").replace('e "m"', 'e "n"')]
+        tiny(folder, both[0])
+        write(f"{folder}/tiny.lua", target(both))
+        source(folder, "m", "// the options are the cubin's text")
+        write(f"{folder}/tiny.lua", target([m.replace('{ "plain" }', "k.every") for m in both]))
+        world = World(folder)
+        same(world.build(status=1), ["m", "m"])
+        source(folder, "m", GOOD)
+        same(world.build(), ["m", "m"])
+        same(world.build(), [])
+
+
+@test("a moved checkout, and another one, find the same results")
+def _():
+    with Folder() as folder:
+        two(folder)
+        world = World(folder)
+        world.build()
+        image = read(f"{folder}/out/tiny.kpk")
+        with Folder("elsewhere, with spaces") as other:
+            shutil.copytree(folder, other, dirs_exist_ok=True)
+            shutil.rmtree(f"{other}/out")
+            world.folder = other
+            same(world.build(), [])
+            same(read(f"{other}/out/tiny.kpk"), image)
+
+
+@test("another NVRTC compiles all; the same one elsewhere, or with another time, nothing")
+def _():
+    with Folder() as folder:
+        two(folder)
+        world = World(folder)
+        world.build()
+        os.utime(f"{world.cuda}/lib64/libnvrtc.so.13", (1, 1))
+        same(world.build(), [])
+        os.rename(world.cuda, world.cuda + "-2")
+        world = World(folder)
+        same(world.build(), [])
+        for name in ("libnvrtc.so.13", "libnvrtc-builtins.so.13.0"):
+            path = f"{world.cuda}/lib64/{name}"
+            library = read(path)
+            at = library.index(b"GNU\0", library.index(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0")) + 4
+            write(path, library[:at] + bytes([library[at] ^ 1]) + library[at + 1:])
+            same(world.build(), ["m", "n"], name)
+            same(world.build(), [], name)
+
+
+@test("what the description reads and looks for counts")
+def _():
+    with Folder() as folder:
+        world = World(folder)
+        for name in ("a", "b", "c"):
+            source(folder, name, GOOD)
+        write(f"{folder}/targets/parts.lua", "return { 'kernels/*.cu' }")
+        write(f"{folder}/targets/base.lua",
+              'local k = require "kpack"\nreturn k.target { name = "base", arch = "sm_80", modules = {\n'
+              ' k.module "shared" { source = "shared.cu", entries = { "plain" } } } }\n')
+        write(f"{folder}/targets/tiny.lua",
+              'local k = require "kpack"\nlocal parts = require "parts"\nreturn k.target { name = "tiny",'
+              ' arch = "sm_90a", inherits = "base", modules = { k.glob(parts[1]) } }\n')
+        write(f"{folder}/kernels/common/shared.cu", f"// 1\n{GOOD}\n")
+
+        def built(*units):
+            same(world.build("targets/tiny.lua"), list(units))
+            same(world.build("targets/tiny.lua"), [])
+            return [m["name"] for m in listing(folder)["modules"]]
+
+        same(built("a", "b", "c", "shared"), ["a", "b", "c", "shared"])
+        source(folder, "d", GOOD)
+        same(built("d"), ["a", "b", "c", "d", "shared"])
+        os.remove(f"{folder}/kernels/a.cu")
+        same(built(), ["b", "c", "d", "shared"])
+        write(f"{folder}/lua/parts.lua", "return { 'kernels/b*.cu' }")
+        same(built(), ["b", "shared"])
+        write(f"{folder}/kernels/base/common/shared.cu", f"// 2\n{GOOD}\n")
+        same(built("b", "shared"), ["b", "shared"])  # the folder is a new include folder, too
+
+
+@test("an image or sidecar that was changed or removed is written again")
+def _():
+    with Folder() as folder:
+        two(folder)
+        age(folder)
+        world = World(folder)
+        world.build()
+        for name in ("tiny.kpk", "tiny.kpk.json"):
+            path = f"{folder}/out/{name}"
+            good = read(path)
+            os.remove(path)
+            same(world.build(), [])
+            same(read(path), good)
+            info = os.stat(path)
+            write(path, good[:-2] + bytes([good[-2] ^ 1]) + good[-1:])
+            os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns))
+            same(world.build(), [])
+            same(read(path), good)
+
+
+@test("with nothing changed the record alone decides, and says the same")
+def _():
+    with Folder() as folder:
+        two(folder)
+        source(folder, "m", "fake log kernels/m.cu(1): warning #177-D: unused", GOOD)
+        world = World(folder)
+        world.build()
+        first = world.result
+        for where, _, names in os.walk(cache_folder()):
+            for name in names:
+                if not name.endswith("-b"):
+                    os.remove(os.path.join(where, name))
+        image = os.stat(f"{folder}/out/tiny.kpk").st_mtime_ns
+        same(world.build(), [])
+        same(os.stat(f"{folder}/out/tiny.kpk").st_mtime_ns, image)
+        same(world.result.out.splitlines()[0], first.out.splitlines()[0] + ", unchanged")
+        same([line for line in world.result.err.splitlines() if "warning" in line],
+             [line for line in first.err.splitlines() if "warning" in line])
+        same(len([line for line in first.err.splitlines() if "warning" in line]), 1)
+        same(world.build("tiny.lua", "-q"), [])
+        same(world.result.out, "")
+        same(world.build("tiny.lua", "--out", "more"), ["m", "n"])
+
+
+@test("a commit shows in the sidecar of a build that has nothing else to do")
+def _():
+    with Folder() as folder:
+        two(folder)
+        world = World(folder)
+        git = ["git", "-C", folder, "-c", "user.name=x", "-c", "user.email=x@example.com"]
+        write(f"{folder}/.gitignore", "out\n")
+        subprocess.run([*git, "init", "-q"], check=True)
+        seen = set()
+        for number in range(3):
+            write(f"{folder}/notes", str(number))
+            subprocess.run([*git, "add", "-A"], check=True)
+            subprocess.run([*git, "commit", "-qm", str(number)], check=True)
+            same(world.build(), [] if number else ["m", "n"])
+            same(world.build(), [])
+            head = subprocess.run([*git, "rev-parse", "HEAD"], stdout=subprocess.PIPE, check=True)
+            data = json.loads(read(f"{folder}/out/tiny.kpk.json"))
+            same((data["commit"], data["dirty"]), (head.stdout.decode().strip(), False))
+            seen.add(data["commit"])
+        same(len(seen), 3)
 
 
 main()

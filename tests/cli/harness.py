@@ -38,6 +38,11 @@ def environment(extra=None):
     return env
 
 
+def cache_folder():
+    """Where the running test's builds keep what they compiled."""
+    return _cache
+
+
 class Result:
     def __init__(self, status, out, err):
         self.status, self.out, self.err = status, out, err
