@@ -2,8 +2,9 @@
  *
  * Included before the kernel. It stands in for kernels/common/ptx.cuh and for what nvcc predefines,
  * so that the kernel's own text is compiled by the host's compiler. Collectives wait for their
- * whole warp or block; an asynchronous copy lands when the kernel waits for it, not before; memory
- * that nothing wrote holds what the test put there. Fibers run in ascending or descending order: a
+ * whole warp or block; memory that nothing wrote holds what the test put there. Warps run in
+ * ascending order, each as far ahead of the others as it can get, with asynchronous copies that
+ * land when the kernel waits for them; or in descending order, with copies that land at once. A
  * kernel whose result depends on it lacks a barrier. Matrix products are exact sums rounded once: a
  * tolerance, not bits.
  */
@@ -74,7 +75,7 @@ struct emu_fiber {
     ucontext_t start;
     jmp_buf at; /* no system call, unlike swapcontext */
     std::vector<char> stack;
-    bool started, done;
+    bool started, done, parked;                /* parked: waits for other warps */
     std::vector<std::vector<emu_copy>> groups; /* committed, oldest first */
     std::vector<emu_copy> open;
 };
@@ -94,8 +95,9 @@ static struct {
 static emu_dim3 threadIdx, blockIdx;
 #define EMU_SMEM 232448u
 
-static void emu_yield()
+static void emu_yield(bool parked)
 {
+    emu.fibers[emu.current].parked = parked;
     if (_setjmp(emu.fibers[emu.current].at) == 0)
         _longjmp(emu.scheduler, 1);
 }
@@ -106,10 +108,12 @@ static inline void __syncthreads()
     if (++emu.barrier_arrived == emu.threads) {
         emu.barrier_arrived = 0;
         emu.barrier_phase++;
+        for (emu_fiber &f : emu.fibers)
+            f.parked = false;
         return;
     }
     while (emu.barrier_phase == phase)
-        emu_yield();
+        emu_yield(true);
 }
 
 static inline void __syncwarp()
@@ -121,7 +125,7 @@ static inline void __syncwarp()
         return;
     }
     while (emu.warp_phase[warp] == phase)
-        emu_yield();
+        emu_yield(false);
 }
 
 /* Gives every lane the `words` words of all lanes of its warp: out[lane][word]. */
@@ -154,7 +158,7 @@ static void emu_entry()
 {
     emu.body();
     emu.fibers[emu.current].done = true;
-    emu_yield();
+    emu_yield(true);
 }
 
 static void emu_resume()
@@ -166,6 +170,34 @@ static void emu_resume()
         _longjmp(f.at, 1);
     f.started = true;
     setcontext(&f.start);
+}
+
+/* Runs a warp until all its lanes wait for other warps: as far ahead of them as it can get. Returns
+ * how many lanes ended. */
+static unsigned emu_warp(unsigned warp)
+{
+    unsigned ended = 0;
+    bool active = true;
+    for (unsigned lane = 0; lane < 32; ++lane)
+        emu.fibers[32 * warp + lane].parked = false;
+    for (unsigned turn = 0; active; ++turn) {
+        active = false;
+        if (turn > 10000000) {
+            fprintf(stderr, "emulate: a warp hangs\n");
+            abort();
+        }
+        for (unsigned lane = 0; lane < 32; ++lane) {
+            emu.current = 32 * warp + (emu.descending ? 31 - lane : lane);
+            emu_fiber &f = emu.fibers[emu.current];
+            if (f.done || f.parked)
+                continue;
+            threadIdx = {emu.current, 0, 0};
+            emu_resume();
+            ended += f.done;
+            active |= !f.done && !f.parked;
+        }
+    }
+    return ended;
 }
 
 static void emu_block(unsigned threads)
@@ -189,20 +221,11 @@ static void emu_block(unsigned threads)
         f.start.uc_link = nullptr;
         makecontext(&f.start, emu_entry, 0);
     }
-    for (unsigned left = threads, idle = 0; left > 0; idle++) {
-        const unsigned before = left;
-        left = 0;
-        for (unsigned i = 0; i < threads; ++i) {
-            emu.current = emu.descending ? threads - 1 - i : i;
-            if (emu.fibers[emu.current].done)
-                continue;
-            threadIdx = {emu.current, 0, 0};
-            emu_resume();
-            left += !emu.fibers[emu.current].done;
-        }
-        if (before != left)
-            idle = 0;
-        if (idle > 1000000) {
+    unsigned left = threads;
+    for (unsigned round = 0; left > 0; ++round) {
+        for (unsigned w = 0; w < threads / 32; ++w)
+            left -= emu_warp(emu.descending ? threads / 32 - 1 - w : w);
+        if (round > 1000000) {
             fprintf(stderr, "emulate: the block hangs\n");
             abort();
         }
@@ -239,6 +262,13 @@ static void *emu_at(u32 smem)
     return emu.smem + smem;
 }
 
+/* Of the two moments between which a copy may land, each order of the warps takes one. */
+static void emu_land_early(const emu_copy &copy)
+{
+    if (emu.descending)
+        memcpy(copy.to, copy.bytes.data(), copy.bytes.size());
+}
+
 /* `bytes` of a copy of `size`, zeros after. */
 static void emu_cp_async(u32 smem, const void *global, u32 bytes, u32 size)
 {
@@ -248,6 +278,7 @@ static void emu_cp_async(u32 smem, const void *global, u32 bytes, u32 size)
     }
     emu_copy copy = {emu_at(smem), std::vector<unsigned char>(size)};
     memcpy(copy.bytes.data(), global, bytes);
+    emu_land_early(copy);
     emu.fibers[emu.current].open.push_back(copy);
 }
 
@@ -380,7 +411,7 @@ DEVICE bool mbarrier_try_wait(u32 barrier, u32 parity)
 {
     emu_barrier &b = emu_barriers[barrier];
     if (b.phase == parity)
-        return emu_yield(), false;
+        return emu_yield(true), false;
     for (const emu_copy &copy : b.copies)
         memcpy(copy.to, copy.bytes.data(), copy.bytes.size());
     b.copies.clear();
@@ -395,6 +426,7 @@ DEVICE void tma_load_2d(u32 smem, const tensor_map *map, u32 column, u32 row, u3
         for (u64 c = 0; c < 128; ++c)
             if (row + r < map->rows && column + c < map->columns)
                 to[r * 128 + c] = map->base[(row + r) * map->pitch + column + c];
+    emu_land_early(copy);
     emu_barriers[barrier].copies.push_back(copy);
 }
 
