@@ -135,7 +135,7 @@ static struct compare_value twin_of(struct comparing *state, const kpk_entry_inf
                                 entry->bits == KPK_BITS_SAME ? "same bits" : "close"));
 }
 
-static struct compare_value digest_of(struct comparing *state, const void *bytes)
+static struct compare_value digest_value(struct comparing *state, const void *bytes)
 {
     enum {
         SHOWN = 12 /* hexadecimal digits, as git shows of a commit */
@@ -153,8 +153,8 @@ static void compare_code(struct comparing *state, uint32_t before, uint32_t afte
 {
     const struct digest *a = &state->code_before[before], *b = &state->code_after[after];
     if (memcmp(a->bytes, b->bytes, sizeof a->bytes) != 0)
-        add(state, COMPARE_CODE, "machine code", digest_of(state, a->bytes),
-            digest_of(state, b->bytes));
+        add(state, COMPARE_CODE, "machine code", digest_value(state, a->bytes),
+            digest_value(state, b->bytes));
 }
 
 static void visit_entry(struct comparing *state, const char *name, uint32_t before, uint32_t after)
@@ -283,7 +283,8 @@ static void visit_module(struct comparing *state, const char *name, uint32_t bef
     merge(state, a.constant_count, b.constant_count, constant_name, visit_constant);
     compare_flags(state);
     if (memcmp(a.digest, b.digest, sizeof a.digest) != 0)
-        add(state, COMPARE_CODE, "cubins", digest_of(state, a.digest), digest_of(state, b.digest));
+        add(state, COMPARE_CODE, "cubins", digest_value(state, a.digest),
+            digest_value(state, b.digest));
     merge(state, a.entry_count, b.entry_count, entry_name, visit_entry);
     state->module = NULL;
 }
