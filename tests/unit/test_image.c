@@ -376,6 +376,36 @@ static void test_small_cubins_first(void **state)
     free(s);
 }
 
+/* A block ends with each of a group's cubins: whoever wants one decodes nothing behind it. */
+static void test_blocks_end_with_cubins(void **state)
+{
+    (void)state;
+    struct sample *s = sample_new();
+    struct image_stats stats;
+    struct str file = write_image(&s->image, 0, &stats);
+    struct view view = view_of(&file);
+    const struct kpk_group_record *group = record(&view, KPK_SECTION_GROUPS, 0);
+    assert_int_equal(stats.groups, 1);
+    char *raw = malloc(group->raw_size);
+    ZSTD_DCtx *context = ZSTD_createDCtx();
+    ZSTD_outBuffer out = {raw, group->raw_size, 0};
+    size_t wanted = ZSTD_initDStream(context), taken = 0;
+    for (uint32_t i = 0; i < group->blob_count; i++) {
+        const struct kpk_blob_record *blob = record(&view, KPK_SECTION_BLOBS, i);
+        while (out.pos < blob->offset + blob->size) {
+            ZSTD_inBuffer in = {view.bytes + group->offset + taken, wanted, 0};
+            wanted = ZSTD_decompressStream(context, &out, &in);
+            assert_false(ZSTD_isError(wanted));
+            taken += in.pos;
+        }
+        assert_int_equal(out.pos, blob->offset + blob->size);
+    }
+    ZSTD_freeDCtx(context);
+    free(raw);
+    str_free(&file);
+    free(s);
+}
+
 static void test_no_modules(void **state)
 {
     (void)state;
@@ -554,6 +584,7 @@ int main(void)
         cmocka_unit_test(test_many_entries),
         cmocka_unit_test(test_twins_share_a_group),
         cmocka_unit_test(test_small_cubins_first),
+        cmocka_unit_test(test_blocks_end_with_cubins),
         cmocka_unit_test(test_bad_names),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_min_driver),
