@@ -32,7 +32,7 @@ struct digest digest_finish(struct digest_state *state)
     return digest;
 }
 
-struct digest digest_of(const void *bytes, size_t size)
+struct digest digest_bytes(const void *bytes, size_t size)
 {
     struct digest_state state;
     digest_start(&state);

@@ -23,7 +23,7 @@ void digest_start(struct digest_state *state);
 void digest_add(struct digest_state *state, const void *bytes, size_t size);
 struct digest digest_finish(struct digest_state *state);
 
-struct digest digest_of(const void *bytes, size_t size);
+struct digest digest_bytes(const void *bytes, size_t size);
 
 /* Adds 64 lower-case hexadecimal digits. */
 void digest_hex(const struct digest *digest, struct str *out);

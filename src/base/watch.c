@@ -194,7 +194,7 @@ void watch_note_bytes(const char *path, const struct stat *info, const void *byt
     if (!item)
         return;
     item->stamp = watch_stamp_of(info);
-    item->digest = digest_of(bytes, size);
+    item->digest = digest_bytes(bytes, size);
 }
 
 void watch_note_stamp(const char *path, const struct stat *info)

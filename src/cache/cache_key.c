@@ -28,7 +28,7 @@ void key_add_digest(struct str *key, const char *type, const char *name,
 
 struct digest key_digest(const struct str *key)
 {
-    return digest_of(key->data, key->len);
+    return digest_bytes(key->data, key->len);
 }
 
 static bool take_text(const struct str *key, size_t *at, const char **out)

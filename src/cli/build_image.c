@@ -131,7 +131,7 @@ static bool same_as_file(const char *path, const void *bytes, size_t size)
 static bool publish(const char *path, const void *bytes, size_t size, struct digest *out_digest,
                     bool *out_written, struct diags *diags)
 {
-    *out_digest = digest_of(bytes, size);
+    *out_digest = digest_bytes(bytes, size);
     *out_written = !same_as_file(path, bytes, size);
     return !*out_written || file_publish(path, bytes, size, diags);
 }

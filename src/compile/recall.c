@@ -45,7 +45,7 @@ static void read_built_in(const char *name, struct holds *out)
     for (const struct embed_file *file = embed_headers; file->name; file++)
         if (strcmp(file->name, name) == 0) {
             out->what = HOLDS_FILE;
-            out->input.digest = digest_of(file->data, file->size);
+            out->input.digest = digest_bytes(file->data, file->size);
             out->input.size = file->size;
         }
 }
