@@ -157,7 +157,8 @@ static bool put(char *path, size_t folder, const struct header *header, const st
         error = errno;
         ok = false;
     }
-    if (ok && rename(aside.data, path) != 0) {
+    /* One that is gone was removed with the whole cache: that is no fault of the folder. */
+    if (ok && rename(aside.data, path) != 0 && errno != ENOENT) {
         error = errno;
         ok = false;
     }

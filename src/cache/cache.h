@@ -46,10 +46,11 @@ struct cache_stats {
     uint64_t leftovers, leftover_bytes; /* what killed builds left behind */
 };
 
+/* A folder that does not exist is an empty cache. */
 bool cache_stats(const struct cache *cache, struct cache_stats *out, struct diags *diags);
 
 /* Removes the entries that were used longest ago, until at most `most` bytes are left, and what
- * killed builds left behind; most 0: everything. */
+ * killed builds left behind an hour ago or earlier. */
 bool cache_trim(struct cache *cache, uint64_t most, struct cache_stats *out_removed,
                 struct diags *diags);
 

@@ -94,16 +94,17 @@ static bool check(struct reader *reader, struct watch *list, bool *out_stale)
 }
 
 void record_put(struct cache *cache, const struct digest *key, const struct watch *watch,
-                const struct str *more, struct diags *diags)
+                const struct str *more)
 {
     struct str bytes = {0};
+    struct diags ignored = {0}; /* a cache that cannot be written costs the next build some time */
     pack(watch, more, &bytes);
-    cache_put(cache, CACHE_BUILD, key, &bytes, diags);
+    cache_put(cache, CACHE_BUILD, key, &bytes, &ignored);
+    diag_free(&ignored);
     str_free(&bytes);
 }
 
-bool record_holds(struct cache *cache, const struct digest *key, struct str *out_more,
-                  struct diags *diags)
+bool record_holds(struct cache *cache, const struct digest *key, struct str *out_more)
 {
     struct str bytes = {0};
     struct watch list;
@@ -116,7 +117,7 @@ bool record_holds(struct cache *cache, const struct digest *key, struct str *out
     if (holds)
         str_add(out_more, reader.at, (size_t)(reader.end - reader.at));
     if (holds && stale)
-        record_put(cache, key, &list, out_more, diags);
+        record_put(cache, key, &list, out_more);
     watch_free(&list);
     str_free(&bytes);
     return holds;

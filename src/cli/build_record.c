@@ -133,7 +133,7 @@ static void say(struct cli *cli, const struct str *said, bool quiet)
 bool build_record_holds(struct build_record *record, struct cli *cli, bool quiet)
 {
     struct str said = {0};
-    bool holds = record->cache && record_holds(record->cache, &record->key, &said, &cli->diags);
+    bool holds = record->cache && record_holds(record->cache, &record->key, &said);
     if (holds)
         say(cli, &said, quiet);
     str_free(&said);
@@ -152,6 +152,6 @@ void build_record_keep(struct build_record *record, struct cli *cli,
                       &builds[i].sidecar_digest);
     }
     add_said(cli, builds, count, &said);
-    record_put(record->cache, &record->key, &record->watch, &said, &cli->diags);
+    record_put(record->cache, &record->key, &record->watch, &said);
     str_free(&said);
 }

@@ -35,6 +35,12 @@ static const struct cli_option extract_options[] = {
     {0},
 };
 
+static const struct cli_option cache_options[] = {
+    [CACHE_DIR] = {0, "cache", "DIR", "the cache in DIR, as a build with this option would"},
+    [CACHE_MAX] = {0, "max", "SIZE", "with trim: leave SIZE at most, such as 512M (default: 5G)"},
+    {0},
+};
+
 static const struct cli_option doctor_options[] = {
     [DOCTOR_CUDA] = {0, "cuda", "DIR", "look for CUDA in DIR, as a build with this option would"},
     {0},
@@ -71,6 +77,11 @@ const struct cli_command cli_commands[] = {
      "A module that was compiled entry by entry has a cubin for each: name the entry; the\n"
      "file is MODULE.ENTRY.cubin then.\n",
      extract_options, 2, 2, cmd_extract},
+    {"cache", "ACTION", "show, trim or clear the cache of compiled units",
+     "ACTION is stats, trim, which removes what was used longest ago, or clear. Builds that run "
+     "at\n"
+     "the same time are not disturbed.\n",
+     cache_options, 1, 1, cmd_cache},
     {"doctor", "", "say what a build would use, and what is missing",
      "Exit status 0 when a build would work here, else 1.\n", doctor_options, 0, 0, cmd_doctor},
     {"help", "[COMMAND]", "print help on kpack or on a command", NULL, no_options, 0, 1, cmd_help},

@@ -6,26 +6,7 @@ import shutil
 import subprocess
 
 from harness import Folder, cache_folder, check, main, read, same, test, write
-from project import FAKE, GOOD, build, listing, module, source, target, tiny
-
-
-class World:
-    """A project, and a CUDA folder of its own whose NVRTC says what it compiled."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.cuda = os.path.join(os.path.dirname(folder), "cuda")
-        if not os.path.isdir(self.cuda):
-            shutil.copytree(FAKE, self.cuda)
-        self.count = write(f"{self.cuda}/lib64/compiles.txt", "")
-
-    def build(self, *args, status=0, **more):
-        """Builds; returns the stems of the sources that were compiled, sorted."""
-        write(self.count, "")
-        self.result = build(self.folder, *args, fake=self.cuda, **more)
-        same(self.result.status, status, self.result)
-        lines = read(self.count).decode().split("\n")[:-1]
-        return sorted(os.path.splitext(os.path.basename(line.split(" ")[0]))[0] for line in lines)
+from project import GOOD, World, listing, module, source, target, tiny
 
 
 def header(folder, name, text):

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from harness import ROOT, Result, Skip, binary, check, environment, kpack, write
+from harness import ROOT, Result, Skip, binary, check, environment, kpack, read, same, write
 
 FAKE = os.path.join(ROOT, "out", "fake", "nvrtc")
 CUBIN = os.path.join(ROOT, "tests", "golden", "cubins", "nvrtc130-sm_90a.cubin")
@@ -109,6 +109,25 @@ class Started:
         for pid in self.processes():
             os.kill(pid, signal.SIGKILL)
         self.process.communicate()
+
+
+class World:
+    """A project, and a CUDA folder of its own whose NVRTC says what it compiled."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.cuda = os.path.join(os.path.dirname(folder), "cuda")
+        if not os.path.isdir(self.cuda):
+            shutil.copytree(FAKE, self.cuda)
+        self.count = write(f"{self.cuda}/lib64/compiles.txt", "")
+
+    def build(self, *args, status=0, **more):
+        """Builds; returns the stems of the sources that were compiled, sorted."""
+        write(self.count, "")
+        self.result = build(self.folder, *args, fake=self.cuda, **more)
+        same(self.result.status, status, self.result)
+        lines = read(self.count).decode().split("\n")[:-1]
+        return sorted(os.path.splitext(os.path.basename(line.split(" ")[0]))[0] for line in lines)
 
 
 class Mounted:
