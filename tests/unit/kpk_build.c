@@ -288,12 +288,10 @@ static char *long_text(const char *start, size_t size, uint32_t seed)
 
 struct build_bytes build_write_long(void)
 {
-    static const char *const starts[] = {"FAKE one two", "FAKE big", "FAKE plain",
-                                         "FAKE bare other"};
     static const size_t sizes[] = {150000, 149999, 150007, 150001};
     char *blobs[4];
     for (uint32_t i = 0; i < 4; i++)
-        blobs[i] = long_text(starts[i], sizes[i], i);
+        blobs[i] = long_text(build_small.blobs[i], sizes[i], i);
     struct build_image image = build_small;
     image.blobs = (const char *const *)blobs;
     image.group_blobs = 0;
