@@ -197,7 +197,8 @@ KPK_API kpk_status kpk_preload(kpk_image *image, const kpk_kernel *kernels, size
 
 /* A first use reads its group's packed bytes, checks their digest, and decodes no further than the
  * cubin it wants. The bytes and the decoder are kept until all members of the group are loaded, so
- * that a later one goes on from there. This frees what is kept; it is read again when needed. */
+ * that a later one goes on from there; kpk_bind makes the first decoder (0.1 MB). This frees what
+ * is kept; it is read again when needed. */
 KPK_API void kpk_trim(kpk_image *image);
 
 /* The driver's own handle (a CUkernel, which the driver takes as the CUfunction of a launch in any

@@ -157,6 +157,15 @@ static kpk_status check_device(const kpk_image *image, int ordinal, struct kpk_d
     return KPK_OK;
 }
 
+/* zstd asks the processor what it can do for each new context, and a virtual machine's host answers
+ * that: several microseconds that no first use need pay. */
+static bool make_first_context(kpk_image *image)
+{
+    if (image->device_count == 0 && image->waiting_groups > 0 && image->spare_context == NULL)
+        image->spare_context = kpk_make_context();
+    return image->device_count > 0 || image->waiting_groups == 0 || image->spare_context != NULL;
+}
+
 static kpk_status add_device(kpk_image *image, int ordinal)
 {
     struct kpk_device device;
@@ -175,7 +184,7 @@ static kpk_status add_device(kpk_image *image, int ordinal)
     void *grown = realloc(image->devices, (image->device_count + 1) * sizeof(device));
     if (grown != NULL)
         image->devices = (struct kpk_device *)grown;
-    if (grown == NULL || image->launch_states == NULL)
+    if (grown == NULL || image->launch_states == NULL || !make_first_context(image))
         return kpk_fail(image, KPK_ERR_MEMORY, "no memory to bind device %d", ordinal);
     status = kpk_load_for_device(image, &device);
     if (status == KPK_OK)

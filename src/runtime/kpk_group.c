@@ -42,6 +42,11 @@ static kpk_status read_packed(const kpk_image *image, uint32_t index, struct kpk
     return KPK_OK;
 }
 
+struct ZSTD_DCtx_s *kpk_make_context(void)
+{
+    return ZSTD_createDCtx();
+}
+
 static kpk_status start(const kpk_image *image, uint32_t index, struct kpk_decoding *decoding)
 {
     const struct kpk_group_record *group = &image->groups[index];
@@ -53,7 +58,7 @@ static kpk_status start(const kpk_image *image, uint32_t index, struct kpk_decod
         return kpk_fail(image, KPK_ERR_MEMORY, "group %u: no memory for %llu bytes", index,
                         (unsigned long long)group->raw_size);
     if (decoding->context == NULL)
-        decoding->context = ZSTD_createDCtx();
+        decoding->context = kpk_make_context();
     if (decoding->context == NULL)
         return kpk_fail(image, KPK_ERR_MEMORY, "group %u: no memory to decode it", index);
     decoding->wanted = ZSTD_initDStream(decoding->context);

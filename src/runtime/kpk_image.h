@@ -195,6 +195,9 @@ static inline kpk_kernel kpk_handle(const kpk_image *image, uint32_t index)
 kpk_status kpk_decode(const kpk_image *image, uint32_t group, uint64_t end,
                       struct kpk_decoding *decoding);
 
+/* NULL when out of memory. */
+struct ZSTD_DCtx_s *kpk_make_context(void);
+
 /* Frees the bytes and makes the decoding ready for another group; kpk_decode_free frees all. */
 void kpk_decode_reset(struct kpk_decoding *decoding);
 void kpk_decode_free(struct kpk_decoding *decoding);
