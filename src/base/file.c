@@ -124,6 +124,24 @@ bool file_publish(const char *path, const void *bytes, size_t size, struct diags
     return ok;
 }
 
+static bool holds(const char *path, const void *bytes, size_t size)
+{
+    struct diags ignored = {0}; /* unreadable counts as different */
+    struct str old = {0};
+    bool same = file_is_regular(path) && file_read(path, &old, &ignored) && old.len == size &&
+                memcmp(old.data, bytes, size) == 0;
+    str_free(&old);
+    diag_free(&ignored);
+    return same;
+}
+
+bool file_update(const char *path, const void *bytes, size_t size, bool *out_written,
+                 struct diags *diags)
+{
+    *out_written = !holds(path, bytes, size);
+    return !*out_written || file_publish(path, bytes, size, diags);
+}
+
 bool file_make_dirs(const char *path, struct diags *diags)
 {
     struct arena arena = {0};

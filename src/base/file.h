@@ -23,6 +23,10 @@ bool file_is_dir(const char *path);
  * failure. */
 bool file_publish(const char *path, const void *bytes, size_t size, struct diags *diags);
 
+/* As file_publish, but a file that holds these bytes already is left as it is. */
+bool file_update(const char *path, const void *bytes, size_t size, bool *out_written,
+                 struct diags *diags);
+
 /* Makes the folder and the ones above it. */
 bool file_make_dirs(const char *path, struct diags *diags);
 

@@ -46,6 +46,16 @@ struct build_target {
 /* Whether a signal asked the build to end. */
 bool build_stopped(void);
 
+/* Writes what the images depend on, in make's syntax: descriptions, sources and headers. The first
+ * `described` items of the watch are what the descriptions asked. */
+bool build_depfile(struct cli *cli, const char *path, const struct build_target *builds,
+                   size_t count, const struct cuda *cuda, const struct watch *watch,
+                   size_t described);
+
+/* Writes a compilation database, with one command of clang for each unit. */
+bool build_commands(struct cli *cli, const char *path, const struct compile_unit *units,
+                    size_t count, const struct cuda *cuda);
+
 /* Fills one unit per module of the target, in the target's order. */
 void build_units(const struct target *target, struct arena *arena, struct compile_unit *out_units);
 
@@ -83,14 +93,15 @@ struct build_record {
 void build_record_start(struct build_record *record, struct cache *cache,
                         const struct cli_args *args);
 
-/* Whether the last such build's record still holds; prints what that build said, unless `quiet`. */
-bool build_record_holds(struct build_record *record, struct cli *cli, bool quiet);
+/* Whether the last such build's record still holds; says what that build said: nothing when
+ * `silent`, only warnings when `quiet`. */
+bool build_record_holds(struct build_record *record, struct cli *cli, bool silent, bool quiet);
 
 /* Notes the repository's state, before it is asked for. */
 void build_record_git(struct build_record *record, const struct build_target *build);
 
 /* Keeps the record of a build that went well; the units' inputs are in the watch by then. */
-void build_record_keep(struct build_record *record, struct cli *cli,
+void build_record_keep(struct build_record *record, struct cli *cli, const struct cli_args *args,
                        const struct build_target *builds, size_t count);
 void build_record_free(struct build_record *record);
 

@@ -116,26 +116,6 @@ static struct image image_of(struct arena *arena, const struct build_target *bui
     };
 }
 
-static bool same_as_file(const char *path, const void *bytes, size_t size)
-{
-    struct diags ignored = {0}; /* unreadable counts as different */
-    struct str old = {0};
-    bool same = file_is_regular(path) && file_read(path, &old, &ignored) && old.len == size &&
-                memcmp(old.data, bytes, size) == 0;
-    str_free(&old);
-    diag_free(&ignored);
-    return same;
-}
-
-/* Writes the file when its bytes differ from those that are there. */
-static bool publish(const char *path, const void *bytes, size_t size, struct digest *out_digest,
-                    bool *out_written, struct diags *diags)
-{
-    *out_digest = digest_bytes(bytes, size);
-    *out_written = !same_as_file(path, bytes, size);
-    return !*out_written || file_publish(path, bytes, size, diags);
-}
-
 bool build_publish(struct cli *cli, struct build_target *build, bool stamp)
 {
     struct image image = image_of(&cli->arena, build);
@@ -149,12 +129,13 @@ bool build_publish(struct cli *cli, struct build_target *build, bool stamp)
     if (stamp)
         image.stamp = build_stamp_text(cli, made_from);
     bool ok = image_write(&image, 0, &bytes, &build->stats, &cli->diags) &&
-              publish(build->path, bytes.data, bytes.len, &build->image_digest, &build->written,
-                      &cli->diags);
+              file_update(build->path, bytes.data, bytes.len, &build->written, &cli->diags);
     if (ok) {
+        build->image_digest = digest_bytes(bytes.data, bytes.len);
         const char *text = build_sidecar(cli, build, made_from, bytes.len);
-        ok = publish(build_sidecar_path(&cli->arena, build), text, strlen(text),
-                     &build->sidecar_digest, &ignored, &cli->diags);
+        build->sidecar_digest = digest_bytes(text, strlen(text));
+        ok = file_update(build_sidecar_path(&cli->arena, build), text, strlen(text), &ignored,
+                         &cli->diags);
     }
     json_decref(made_from);
     str_free(&bytes);

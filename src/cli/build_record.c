@@ -13,7 +13,8 @@
 #include "cli/report.h"
 
 /* Options that change what is written or where. */
-static const size_t deciding[] = {BUILD_FILE, BUILD_OUT, BUILD_CUDA, BUILD_STAMP};
+static const size_t deciding[] = {BUILD_FILE,  BUILD_OUT,     BUILD_CUDA,
+                                  BUILD_STAMP, BUILD_DEPFILE, BUILD_COMMANDS};
 
 void build_record_start(struct build_record *record, struct cache *cache,
                         const struct cli_args *args)
@@ -130,17 +131,17 @@ static void say(struct cli *cli, const struct str *said, bool quiet)
     }
 }
 
-bool build_record_holds(struct build_record *record, struct cli *cli, bool quiet)
+bool build_record_holds(struct build_record *record, struct cli *cli, bool silent, bool quiet)
 {
     struct str said = {0};
     bool holds = record->cache && record_holds(record->cache, &record->key, &said);
-    if (holds)
+    if (holds && !silent)
         say(cli, &said, quiet);
     str_free(&said);
     return holds;
 }
 
-void build_record_keep(struct build_record *record, struct cli *cli,
+void build_record_keep(struct build_record *record, struct cli *cli, const struct cli_args *args,
                        const struct build_target *builds, size_t count)
 {
     struct str said = {0};
@@ -151,6 +152,10 @@ void build_record_keep(struct build_record *record, struct cli *cli,
         watch_written(&record->watch, build_sidecar_path(&cli->arena, &builds[i]),
                       &builds[i].sidecar_digest);
     }
+    const char *others[] = {args->values[BUILD_DEPFILE], args->values[BUILD_COMMANDS]};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i])
+            watch_path(&record->watch, others[i]);
     add_said(cli, builds, count, &said);
     record_put(record->cache, &record->key, &record->watch, &said);
     str_free(&said);

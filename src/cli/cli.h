@@ -66,6 +66,7 @@ enum cli_exit cli_unknown_command(struct cli *cli, const char *word);
 
 /* One of each per command; options' positions are enums beside their tables. */
 enum cli_exit cmd_build(struct cli *cli, const struct cli_args *args);
+enum cli_exit cmd_explain(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_cache(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_list(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_show(struct cli *cli, const struct cli_args *args);
@@ -89,6 +90,14 @@ enum {
     BUILD_STAMP,
     BUILD_CACHE,
     BUILD_NO_CACHE,
+    BUILD_DRY_RUN,
+    BUILD_DEPFILE,
+    BUILD_COMMANDS,
+};
+
+enum {
+    EXPLAIN_CUDA,
+    EXPLAIN_CACHE,
 };
 
 enum {

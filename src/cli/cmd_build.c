@@ -25,9 +25,9 @@ enum {
 #define WORKER_BYTES (1024ull * 1024 * 1024)
 
 struct options {
-    const char *file, *out, *cuda, *cache;
+    const char *file, *out, *cuda, *cache, *depfile, *commands;
     unsigned jobs, timeout; /* jobs 0: one per core */
-    bool keep_going, verbose, quiet, stamp, no_cache;
+    bool keep_going, verbose, quiet, stamp, no_cache, dry_run;
     enum progress_mode progress;
 };
 
@@ -44,6 +44,7 @@ struct run {
     struct cache cache;
     struct recall recall;
     struct build_record record;
+    size_t described; /* items of its watch that the descriptions made */
     unsigned workers;
     uint64_t memory;
     double start;
@@ -116,6 +117,9 @@ static bool parse_options(struct run *run, const struct cli_args *args)
         .stamp = values[BUILD_STAMP],
         .cache = values[BUILD_CACHE],
         .no_cache = values[BUILD_NO_CACHE],
+        .dry_run = values[BUILD_DRY_RUN],
+        .depfile = values[BUILD_DEPFILE],
+        .commands = values[BUILD_COMMANDS],
     };
     if (values[BUILD_JOBS] &&
         !parse_number(run->cli, "-j", values[BUILD_JOBS], JOBS_MAX, &options->jobs))
@@ -221,9 +225,10 @@ static bool load_targets(struct run *run, const struct cli_args *args)
         watch_stop();
         if (!build->target)
             continue;
-        build->ok = choose_path(run, build) && paths_differ(run, build);
+        build->ok = run->options.dry_run || (choose_path(run, build) && paths_differ(run, build));
         run->build_count += build->ok;
     }
+    run->described = run->record.watch.count;
     cli_flush(cli);
     return run->build_count && (run->options.keep_going || !cli->diags.errors);
 }
@@ -406,22 +411,45 @@ static void summary(const struct run *run)
 }
 
 /* So that the next build may see at once that nothing has changed. */
-static void keep_record(struct run *run)
+static void keep_record(struct run *run, const struct cli_args *args)
 {
     if (!run->record.cache || run->cli->diags.errors)
         return;
     for (size_t i = 0; i < run->unit_count; i++)
         if (!recall_watch(&run->recall, &run->units[i], &run->results[i], &run->record.watch))
             return;
-    build_record_keep(&run->record, run->cli, run->builds, run->build_count);
+    build_record_keep(&run->record, run->cli, args, run->builds, run->build_count);
 }
 
-static enum cli_exit build_all(struct run *run)
+static enum cli_exit dry_run(struct run *run)
+{
+    struct key_field old, new;
+    struct cli *cli = run->cli;
+    for (size_t i = 0; i < run->unit_count; i++)
+        if (recall_explain(&run->recall, &run->units[i], &cli->arena, &old, &new) != RECALL_HIT)
+            printf("%s\n", report_name(&cli->arena, run->units[i].name));
+    return cli->diags.errors ? CLI_FAILED : CLI_DONE;
+}
+
+/* What make, ninja and editors asked for, once the images are there. */
+static void write_depfile(struct run *run)
+{
+    if (run->options.depfile && !run->cli->diags.errors)
+        build_depfile(run->cli, run->options.depfile, run->builds, run->build_count, &run->cuda,
+                      &run->record.watch, run->described);
+}
+
+static enum cli_exit build_all(struct run *run, const struct cli_args *args)
 {
     struct cli *cli = run->cli;
     make_units(run);
     cli_flush(cli);
     if (!find_cuda(run))
+        return CLI_FAILED;
+    if (run->options.dry_run)
+        return dry_run(run);
+    if (run->options.commands &&
+        !build_commands(cli, run->options.commands, run->units, run->unit_count, &run->cuda))
         return CLI_FAILED;
     look_up(run);
     choose_workers(run);
@@ -439,7 +467,8 @@ static enum cli_exit build_all(struct run *run)
         die_by(stop_signal);
         return CLI_FAILED;
     }
-    keep_record(run);
+    write_depfile(run);
+    keep_record(run, args);
     if (!run->options.quiet)
         summary(run);
     return cli->diags.errors ? CLI_FAILED : CLI_DONE;
@@ -453,8 +482,8 @@ enum cli_exit cmd_build(struct cli *cli, const struct cli_args *args)
     catch_signals();
     open_cache(&run, args);
     enum cli_exit exit = CLI_DONE;
-    if (!build_record_holds(&run.record, cli, run.options.quiet))
-        exit = load_targets(&run, args) ? build_all(&run) : CLI_FAILED;
+    if (!build_record_holds(&run.record, cli, run.options.dry_run, run.options.quiet))
+        exit = load_targets(&run, args) ? build_all(&run, args) : CLI_FAILED;
     recall_close(&run.recall);
     build_record_free(&run.record);
     cache_close(&run.cache);

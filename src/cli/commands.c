@@ -16,6 +16,10 @@ static const struct cli_option build_options[] = {
     [BUILD_STAMP] = {0, "stamp", NULL, "record commit and source digests in the image"},
     [BUILD_CACHE] = {0, "cache", "DIR", "keep and find compiled units in DIR"},
     [BUILD_NO_CACHE] = {0, "no-cache", NULL, "compile every unit, and keep nothing"},
+    [BUILD_DRY_RUN] = {'n', "dry-run", NULL,
+                       "print the units that would be compiled, build nothing"},
+    [BUILD_DEPFILE] = {0, "depfile", "FILE", "write what the images depend on, for make or ninja"},
+    [BUILD_COMMANDS] = {0, "compile-commands", "FILE", "write a compilation database for clangd"},
     {0},
 };
 
@@ -32,6 +36,12 @@ static const struct cli_option diff_options[] = {
 
 static const struct cli_option extract_options[] = {
     [EXTRACT_FILE] = {'o', NULL, "FILE", "write the cubin to FILE (default: MODULE.cubin)"},
+    {0},
+};
+
+static const struct cli_option explain_options[] = {
+    [EXPLAIN_CUDA] = {0, "cuda", "DIR", "as for build"},
+    [EXPLAIN_CACHE] = {0, "cache", "DIR", "as for build"},
     {0},
 };
 
@@ -77,6 +87,10 @@ const struct cli_command cli_commands[] = {
      "A module that was compiled entry by entry has a cubin for each: name the entry; the\n"
      "file is MODULE.ENTRY.cubin then.\n",
      extract_options, 2, 2, cmd_extract},
+    {"explain", "TARGET.lua [MODULE]", "say why each unit would be compiled again",
+     "For each unit: whether its result is in the cache, or the first thing that differs from its\n"
+     "last compile.\n",
+     explain_options, 1, 2, cmd_explain},
     {"cache", "ACTION", "show, trim or clear the cache of compiled units",
      "ACTION is stats, trim, which removes what was used longest ago, or clear. Builds that run "
      "at\n"

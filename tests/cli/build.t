@@ -32,7 +32,7 @@ def _():
              ("tiny", "sm_90a", "9.0", "13.0", os.path.getsize(CUBIN)))
         same(image["modules"][0]["constants"], {"N": 4})
         same(entry(folder), {
-            "name": "plain", "block": [32, 4, 2], "dynamic_smem": 1024, "static_smem": 0, "registers": 8,
+            "name": "plain", "symbol": "plain", "block": [32, 4, 2], "dynamic_smem": 1024, "static_smem": 0, "registers": 8,
             "spill_bytes": None, "stack_bytes": 0, "code_bytes": 384, "twin_of": None, "bits": None})
         same(kpack("verify", "out/tiny.kpk", cwd=folder).status, 0)
 
