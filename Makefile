@@ -260,26 +260,39 @@ out/fake/nvrtc/lib64/%: tests/fake/nvrtc.c Makefile
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARNINGS) -fPIC -shared -Wl,-soname,$* -o $@ $< -ldl
 
 # A fuzz target over its corpus, by a plain driver; make fuzz runs it for real, with clang's libFuzzer.
+fuzz_targets := image lookups
 $B/fuzz/replay_image: $(addprefix $B/obj/tests/,fuzz/replay.o fuzz/fuzz_image.o fake/cuda.o) $(call obj,$(runtime_src)) $B/sources
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(SANITIZE) -o $@ $(filter %.o,$^) -lzstd -ldl -lpthread
 
+$B/fuzz/replay_lookups: $(addprefix $B/obj/tests/fuzz/,replay.o fuzz_lookups.o) $B/obj/core.a
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(SANITIZE) -o $@ $^ $(dep_libs)
+
 FUZZ_RUNS ?= 1000000
-fuzz_src := tests/fuzz/fuzz_image.c tests/fake/cuda.c $(runtime_src)
-out/fuzz/fuzz_image: $(fuzz_src) tests/fake/cuda.h src/runtime/kpk.h src/runtime/kpk_format.h Makefile
+fuzz_image_src := tests/fuzz/fuzz_image.c tests/fake/cuda.c $(runtime_src)
+fuzz_image_libs := -lzstd
+fuzz_lookups_src := tests/fuzz/fuzz_lookups.c $(wildcard src/cli/lookup_*.c src/cli/source_*.c) \
+    $(addprefix src/base/,diag.c file.c mem.c str.c)
+fuzz_lookups_libs := -ljansson
+out/fuzz/fuzz_image: $(fuzz_image_src) tests/fake/cuda.h src/runtime/kpk.h src/runtime/kpk_format.h
+out/fuzz/fuzz_lookups: $(fuzz_lookups_src)
+$(fuzz_targets:%=out/fuzz/fuzz_%): out/fuzz/fuzz_%: Makefile
 	$(call say,FUZZ,$@)
 	@mkdir -p $(@D)
 	$(Q)clang -std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Isrc \
-	    -o $@ $(fuzz_src) -lzstd -ldl -lpthread
+	    -o $@ $(fuzz_$*_src) $(fuzz_$*_libs) -ldl -lpthread
 
-fuzz: out/fuzz/fuzz_image
-	@mkdir -p out/fuzz/corpus
-	$(Q)out/fuzz/fuzz_image -runs=$(FUZZ_RUNS) -max_len=16384 -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 \
-	    -artifact_prefix=out/fuzz/ out/fuzz/corpus tests/fuzz/corpus/image
-.PHONY: fuzz
+fuzz: $(fuzz_targets:%=fuzz-%)
+$(fuzz_targets:%=fuzz-%): fuzz-%: out/fuzz/fuzz_%
+	@mkdir -p out/fuzz/corpus/$*
+	$(Q)out/fuzz/fuzz_$* -runs=$(FUZZ_RUNS) -max_len=16384 -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 \
+	    -artifact_prefix=out/fuzz/ out/fuzz/corpus/$* tests/fuzz/corpus/$*
+.PHONY: fuzz $(fuzz_targets:%=fuzz-%)
 
-unit: $(unit_bin) $B/fuzz/replay_image $B/tests/sample_image fake
+unit: $(unit_bin) $(fuzz_targets:%=$B/fuzz/replay_%) $B/tests/sample_image fake
 .PHONY: unit
 
 # Each test prints TAP. Unit tests run twice: as built for users, and under ASan + UBSan.

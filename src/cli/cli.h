@@ -72,6 +72,8 @@ enum cli_exit cmd_list(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_show(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_verify(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_diff(struct cli *cli, const struct cli_args *args);
+enum cli_exit cmd_audit(struct cli *cli, const struct cli_args *args);
+enum cli_exit cmd_lookups(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_size(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_extract(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_doctor(struct cli *cli, const struct cli_args *args);
@@ -112,6 +114,17 @@ enum {
 enum {
     DIFF_FAIL_ON,
     DIFF_JSON,
+};
+
+enum {
+    AUDIT_LOOKUPS,
+    AUDIT_FAIL_ON,
+    AUDIT_JSON,
+};
+
+enum {
+    LOOKUPS_CALL,
+    LOOKUPS_JSON,
 };
 
 enum {

@@ -16,26 +16,19 @@ struct limits {
 
 static bool parse_limits(struct cli *cli, const char *text, struct limits *out_limits)
 {
-    if (!fail_on_parse(cli, text, compare_words, COMPARE_ASPECTS, out_limits->words))
+    if (!fail_on_parse(cli, text, compare_words, COMPARE_ASPECTS, compare_words[COMPARE_SIZE],
+                       out_limits->words))
         return false;
-    for (size_t i = 0; i < COMPARE_ASPECTS; i++) {
-        const char *value = out_limits->words[i];
-        if (!value || !value[0])
-            continue;
-        char *end;
-        double percent = strtod(value, &end);
-        if (i != COMPARE_SIZE) {
-            cli_usage(cli, "'%s' of option '--fail-on' takes no value", compare_words[i]);
-            return false;
-        }
-        if (value[0] < '0' || value[0] > '9' || strcmp(end, "%") != 0 || !isfinite(percent)) {
-            cli_usage(cli, "option '--fail-on' has 'size=%s', expected a share such as 'size=5%%'",
-                      value);
-            return false;
-        }
-        out_limits->size_percent = percent;
-    }
-    return true;
+    const char *value = out_limits->words[COMPARE_SIZE];
+    char *end;
+    if (!value || !value[0])
+        return true;
+    out_limits->size_percent = strtod(value, &end);
+    if (value[0] >= '0' && value[0] <= '9' && strcmp(end, "%") == 0 &&
+        isfinite(out_limits->size_percent))
+        return true;
+    cli_usage(cli, "option '--fail-on' has 'size=%s', expected a share such as 'size=5%%'", value);
+    return false;
 }
 
 static bool fails(const struct limits *limits, const struct change *change)

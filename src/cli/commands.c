@@ -34,6 +34,20 @@ static const struct cli_option diff_options[] = {
     {0},
 };
 
+static const struct cli_option audit_options[] = {
+    [AUDIT_LOOKUPS] = {0, "lookups", "FILE",
+                       "what the engine asks for, as 'kpack lookups' prints it"},
+    [AUDIT_FAIL_ON] = {0, "fail-on", "WORDS", "exit 1 on these (default: undeclared)"},
+    [AUDIT_JSON] = {0, "json", NULL, "print JSON"},
+    {0},
+};
+
+static const struct cli_option lookups_options[] = {
+    [LOOKUPS_CALL] = {0, "call", "NAMES", "look for calls of these, joined by commas"},
+    [LOOKUPS_JSON] = {0, "json", NULL, "print JSON"},
+    {0},
+};
+
 static const struct cli_option extract_options[] = {
     [EXTRACT_FILE] = {'o', NULL, "FILE", "write the cubin to FILE (default: MODULE.cubin)"},
     {0},
@@ -80,6 +94,19 @@ const struct cli_command cli_commands[] = {
      "stack (more of it than before); code, constants, flags, levers (any difference); size\n"
      "(the file grew; size=5% allows 5 percent).\n",
      diff_options, 2, 2, cmd_diff},
+    {"audit", "IMAGE", "check an engine's lookups against an image",
+     "Each lookup of FILE is answered, declared absent or undeclared; what the image ships and\n"
+     "nobody asks for is listed too. FILE holds lines MODULE:ENTRY, with comments from '#' on,\n"
+     "or JSON: a list of objects with module, entry and perhaps count, as the runtime counts\n"
+     "misses. Exit status 1 when a lookup is undeclared; '--fail-on undeclared,unused' or\n"
+     "'--fail-on unused' says otherwise.\n",
+     audit_options, 1, 1, cmd_audit},
+    {"lookups", "SRC ...", "collect an engine's lookups from its sources",
+     "Reads C, C++, CUDA, Rust and Python, files or folders, and prints a line MODULE:ENTRY\n"
+     "with its place for each call that has two literal strings side by side. The calls are\n"
+     "those of kpk_resolve and try_target_kernel unless '--call' names others. What is not\n"
+     "literal is printed as a comment.\n",
+     lookups_options, 1, SIZE_MAX, cmd_lookups},
     {"size", "IMAGE", "print what takes the bytes of an image",
      "Modules share packed groups: a module's packed bytes are its part of them, by raw size.\n",
      image_options, 1, 1, cmd_size},

@@ -19,7 +19,7 @@ static bool unknown(struct cli *cli, const char *word, const char *const *words,
 }
 
 bool fail_on_parse(struct cli *cli, const char *text, const char *const *words, size_t count,
-                   const char **out_values)
+                   const char *valued, const char **out_values)
 {
     for (size_t i = 0; i < count; i++)
         out_values[i] = NULL;
@@ -34,6 +34,10 @@ bool fail_on_parse(struct cli *cli, const char *text, const char *const *words, 
             i++;
         if (i == count)
             return unknown(cli, word, words, count);
+        if (equals && words[i] != valued) {
+            cli_usage(cli, "'%s' of option '--fail-on' takes no value", word);
+            return false;
+        }
         out_values[i] = equals ? equals + 1 : "";
         text = comma ? comma + 1 : NULL;
     }

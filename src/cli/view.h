@@ -41,13 +41,12 @@ const char *view_flag(const struct view *view, uint32_t module, uint32_t positio
  * room for all of the image's modules. */
 size_t view_group_modules(const struct view *view, uint32_t group, uint32_t *out_modules);
 
-/* By name; adds an error with the nearest name when there is none. */
-bool view_find_module(struct view *view, const char *name, uint32_t *out_index);
-bool view_find_entry(struct view *view, uint32_t module, const char *name,
-                     kpk_entry_info *out_entry);
+/* What to say of a module or entry that the image has not: "no module 'x' in this image (did you
+ * mean 'y'?)"; in the arena. */
+char *view_absence(const struct view *view, const char *module, const char *entry);
 
-/* Reads what a user writes as MODULE or MODULE:ENTRY. *out_entry is of use when the word names one:
- * *out_named. */
+/* Finds what a user writes as MODULE or MODULE:ENTRY, or adds an error with the nearest name.
+ * *out_entry is of use when the word names one: *out_named. */
 bool view_find(struct view *view, const char *word, uint32_t *out_module, bool *out_named,
                kpk_entry_info *out_entry);
 

@@ -4,8 +4,8 @@ import subprocess
 
 from harness import binary, check, golden, kpack, main, same, test
 
-HELP = [(), ("build",), ("list",), ("show",), ("verify",), ("diff",), ("size",), ("extract",), ("doctor",),
-        ("help",)]
+HELP = [(), ("build",), ("list",), ("show",), ("verify",), ("diff",), ("audit",), ("lookups",), ("size",),
+        ("extract",), ("doctor",), ("help",)]
 MISTAKES = {
     "nothing": [],
     "command": ["bild"],
@@ -32,6 +32,7 @@ MISTAKES = {
     "show-words": ["show", "a.kpk", "m", "n"],
     "verify-json": ["verify", "--json", "a.kpk"],
     "diff-one": ["diff", "a.kpk"],
+    "lookups-source": ["lookups"],
     "extract-module": ["extract", "a.kpk"],
     "doctor-words": ["doctor", "who"],
     "jobs-zero": ["-j0", "a.lua"],
