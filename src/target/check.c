@@ -3,7 +3,8 @@
 #include <string.h>
 
 enum {
-    STATIC_SMEM_MAX = 48 * 1024 /* CUDA's limit for every architecture */
+    STATIC_SMEM_MAX = 48 * 1024, /* CUDA's limit for every architecture */
+    CYCLE_SHOWN = 8,             /* members that a message names */
 };
 
 struct checker {
@@ -14,9 +15,9 @@ struct checker {
 };
 
 /* The entry that `entry` is a twin of, NULL when there is none, or none that is declared. */
-static const struct declared_entry *parent_of(const struct merged *merged,
-                                              const struct declared_entry *entry,
-                                              const struct declared_module **out_module)
+static struct declared_entry *parent_of(const struct merged *merged,
+                                        const struct declared_entry *entry,
+                                        const struct declared_module **out_module)
 {
     if (!entry->entry.twin_module)
         return NULL;
@@ -51,29 +52,60 @@ static const char *suggestion(const struct checker *checker, const char *near)
     return near ? arena_printf(checker->arena, " (did you mean '%s'?)", near) : "";
 }
 
-/* Follows the twins from an entry; a cycle is reported once, at its first member in order. */
-static void check_cycle(const struct checker *checker, const struct declared_module *module,
-                        const struct declared_entry *entry)
+/* The cycle that `entry` is in, from its first member in order. */
+static void report_cycle(const struct checker *checker, const struct declared_module *module,
+                         const struct declared_entry *entry)
 {
-    const struct declared_entry *at = entry;
-    const struct declared_module *at_module = module;
-    struct str chain = {0};
-    str_addf(&chain, "%s:%s", module->name, entry->entry.name);
-    for (size_t steps = 0; steps < 64; steps++) {
+    const struct declared_module *first_module = module, *at_module = module;
+    const struct declared_entry *first = entry, *at = entry;
+    size_t length = 0;
+    do {
+        int order = strcmp(at_module->name, first_module->name);
+        if (order < 0 || (!order && strcmp(at->entry.name, first->entry.name) < 0)) {
+            first = at;
+            first_module = at_module;
+        }
         at = parent_of(checker->merged, at, &at_module);
-        if (!at)
-            break;
-        str_addf(&chain, " -> %s:%s", at_module->name, at->entry.name);
-        int order = strcmp(at_module->name, module->name);
-        if (order < 0 || (!order && strcmp(at->entry.name, entry->entry.name) < 0))
-            break;
-        if (at == entry) {
-            diag_error_at(checker->diags, entry->twin_loc, "twins form a cycle: %s",
-                          str_text(&chain));
-            break;
+        length++;
+    } while (at != entry);
+    if (length == 1)
+        return; /* a twin of itself, which check_twin says */
+    struct str chain = {0};
+    str_addf(&chain, "%s:%s", first_module->name, first->entry.name);
+    at = first;
+    for (size_t i = 0; i < length; i++) {
+        at = parent_of(checker->merged, at, &at_module);
+        if (i < CYCLE_SHOWN || i + 1 == length)
+            str_addf(&chain, " -> %s:%s", at_module->name, at->entry.name);
+        else if (i == CYCLE_SHOWN)
+            str_addf(&chain, " -> %zu more", length - 1 - CYCLE_SHOWN);
+    }
+    diag_error_at(checker->diags, first->twin_loc, "twins form a cycle: %s", str_text(&chain));
+    str_free(&chain);
+}
+
+/* An entry has one parent at most: a walk that meets itself has found a cycle, one that meets an
+ * earlier walk has nothing new before it. */
+static void check_cycles(const struct checker *checker)
+{
+    const struct merged *merged = checker->merged;
+    size_t walk = 0;
+    for (size_t i = 0; i < merged->module_count; i++)
+        for (size_t j = 0; j < merged->modules[i]->entry_count; j++)
+            merged->modules[i]->entries[j].walk = 0; /* of a parent target's check */
+    for (size_t i = 0; i < merged->module_count; i++) {
+        for (size_t j = 0; j < merged->modules[i]->entry_count; j++) {
+            const struct declared_module *module = merged->modules[i];
+            struct declared_entry *at = &module->entries[j];
+            walk++;
+            while (at && !at->walk) {
+                at->walk = walk;
+                at = parent_of(merged, at, &module);
+            }
+            if (at && at->walk == walk)
+                report_cycle(checker, module, at);
         }
     }
-    str_free(&chain);
 }
 
 static void check_twin(const struct checker *checker, const struct declared_module *module,
@@ -98,8 +130,6 @@ static void check_twin(const struct checker *checker, const struct declared_modu
                       entry->name, entry->twin_module, entry->twin_entry, parent->name,
                       entry->twin_entry,
                       suggestion(checker, nearest_entry(checker, parent, entry->twin_entry)));
-    } else {
-        check_cycle(checker, module, declared);
     }
 }
 
@@ -144,5 +174,6 @@ void check_merged(const struct description *description, const struct merged *me
             check_smem(&checker, &module->entries[j]);
         }
     }
+    check_cycles(&checker);
     check_levers(&checker);
 }

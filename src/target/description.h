@@ -10,6 +10,7 @@
 struct declared_entry {
     struct target_entry entry;
     struct loc twin_loc, smem_loc, static_smem_loc;
+    size_t walk; /* along twins that came by last, from 1: of check.c */
 };
 
 struct dropped {
