@@ -308,6 +308,9 @@ bool sandbox_load(struct sandbox *sandbox, const char *path, const char *shown)
     if (size && data[0] == LUA_SIGNATURE[0])
         return diag_error_at(sandbox->diags, (struct loc){.file = file->path},
                              "the file is Lua bytecode, expected Lua text");
+    if (size >= 4 && memcmp(data, "\x89KPK", 4) == 0)
+        return diag_error_at(sandbox->diags, (struct loc){.file = file->path},
+                             "the file is an image, expected a description: see 'kpack list'");
     char chunk[32];
     snprintf(chunk, sizeof chunk, "=\1%zu\1", sandbox->file_count - 1);
     int status = luaL_loadbufferx(lua, data, size, chunk, "t");

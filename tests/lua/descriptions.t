@@ -131,6 +131,8 @@ SPECIAL = {
                              "kpack: error: DIR/bad.lua: the file is Lua bytecode, expected Lua text\n"),
     "UTF-16": (write("return {}".encode("utf-16")),
                "kpack: error: DIR/bad.lua:1: unexpected symbol near '<\\255>'\n"),
+    "an image": (lambda path: shutil.copy("tests/golden/v1.kpk", path),
+                 "kpack: error: DIR/bad.lua: the file is an image, expected a description: see 'kpack list'\n"),
     "a NUL byte": (write(b"return \0{}"),
                    "kpack: error: DIR/bad.lua:1: unexpected symbol\n"),
     "17 MiB": (lambda path: write(b"-" * (17 << 20))(path),
