@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -217,6 +218,8 @@ static void open_streams(void)
 int cli_main(int argc, char **argv)
 {
     open_streams();
+    signal(SIGXFSZ,
+           SIG_IGN); /* a write past the size limit is an error, which leaves no half file */
     struct cli cli = {0};
     enum cli_exit result = dispatch(&cli, argc, argv);
     if ((fflush(stdout) != 0 || ferror(stdout)) && result == CLI_DONE) {

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import subprocess
 
 from harness import Folder, check, golden, kpack, main, read, same, test, write
@@ -135,6 +136,20 @@ def _():
         result = build(folder, "tiny.lua", "-q")
         same((result.status, result.out), (1, ""))
         check(result.err.startswith("kpack: error: tiny.lua:4:") and "[1/1]" not in result.err, result)
+
+
+@test("past the limit of a file's size, the old image stays and no half file is left")
+def _():
+    with Folder() as folder:
+        tiny(folder)
+        same(build(folder).status, 0)
+        old = read(f"{folder}/out/tiny.kpk")
+        tiny(folder, module("m", more="tile = { N = 1 },"))
+        result = build(folder, "tiny.lua", "--no-cache",
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)))
+        same(result.status, 1, result)
+        check("cannot write " in result.err and "tiny.kpk': File too large" in result.err, result)
+        same((read(f"{folder}/out/tiny.kpk"), left_behind(folder)), (old, []))
 
 
 @test("a build that changes nothing keeps the image's time")
