@@ -221,6 +221,9 @@ function types.modules(value, where, what)
     else
       local owner, title = owner_of("module", item, spots[i], i)
       local module = owner and check_table("module", item, spots[i], owner, nil, title)
+      if module and module.split and module.entries and module.entries.every then
+        report(module.places.split, "%s splits its entries, but has entries = k.every: list them", owner)
+      end
       if module and module.name and once(seen, "module", module.name, spots[i]) then
         module.place = spots[i]
         list[#list + 1] = module

@@ -26,6 +26,7 @@ end
 types.name = text_type("^[A-Za-z0-9_][A-Za-z0-9_.+-]*$", "a name of ASCII letters, digits, '_', '-', '+' and '.'")
 types.identifier = text_type("^[A-Za-z_][A-Za-z0-9_]*$", "an ASCII identifier")
 types.symbol = text_type("^[A-Za-z_][A-Za-z0-9_]*$", "the kernel's symbol: an ASCII identifier")
+types.expression = text_type("^[A-Za-z_:&(][^%c]*$", "the kernel's C++ name, such as 'ops::scale<float, 4>'")
 types.variable = text_type("^[A-Za-z_][A-Za-z0-9_]*$", "the name of an environment variable: an ASCII identifier")
 types.twin = text_type("^[A-Za-z0-9_][A-Za-z0-9_.+-]*:[A-Za-z_][A-Za-z0-9_]*$", "'module:entry'")
 
@@ -79,6 +80,7 @@ local function one_of(...)
 end
 
 types.bits = one_of("same", "close")
+types.warnings = one_of("show", "error")
 types.kind = one_of("switch", "is1", "presence", "text")
 
 function types.default(value, where, what)

@@ -17,6 +17,7 @@
 
 /* An entry that goes into the image. */
 struct build_entry {
+    const char *name;
     const struct target_entry *declared; /* NULL: taken by k.every */
     const struct cubin_entry *compiled;
     const struct compile_spill *spill; /* NULL: the ptxas log has no line for it */
@@ -64,9 +65,14 @@ void build_units(const struct target *target, struct arena *arena, struct compil
 const char *build_cache_folder(struct cli *cli, const char *given);
 
 /* Reads the cubins, matches compiled and declared entries, and checks sizes, limits and twins.
- * Every fault is an error at its place in the description. `notes`: also say which compiled entries
+ * Every fault is an error at its place in the description; modules that did not compile are left
+ * out. `notes`: also say which compiled entries
  * are left out. */
 bool build_check(struct cli *cli, struct build_target *build, bool notes);
+
+/* Writes when each unit ran on which worker, as a trace that Chrome and Perfetto show. */
+bool build_timings(struct cli *cli, const char *path, const struct compile_unit *units,
+                   const struct compile_result *results, size_t count);
 
 /* What an image was made from: kpack, NVRTC, commit, digests of sources; the same for the same
  * inputs. `needs_commit`: warn when there is none. A new reference. */

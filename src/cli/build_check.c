@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "compile/nvrtc_log.h"
 
 static const struct cubin_entry *find_compiled(const struct cubin *cubin, const char *name)
 {
@@ -33,9 +34,13 @@ static void missing_entry(struct diags *diags, const struct target_module *modul
             mangled = names[i];
     }
     const char *nearest = str_nearest(entry->name, names, cubin->count);
-    if (mangled)
+    if (entry->expression)
+        diag_error_at(diags, entry->loc, "'%s' of entry '%s' names no kernel of '%s'",
+                      entry->expression, entry->name, module->source);
+    else if (mangled)
         diag_error_at(diags, entry->loc,
-                      "'%s' has no entry '%s', but '%s': declare the kernel extern \"C\"",
+                      "'%s' has no entry '%s', but '%s': declare the kernel extern \"C\", or name "
+                      "it by an expression",
                       module->source, entry->name, mangled);
     else if (nearest)
         diag_error_at(diags, entry->loc, "'%s' has no entry '%s' (did you mean '%s'?)",
@@ -61,10 +66,23 @@ static void note_extra(struct diags *diags, const struct build_module *module,
     }
 }
 
+/* The symbol that the compile gave an entry with an expression, else its name. */
+static const char *symbol_of(const struct build_module *module, size_t entry)
+{
+    const struct target_entry *entries = module->declared->entries;
+    if (!entries[entry].expression)
+        return entries[entry].name;
+    size_t position = 0;
+    for (size_t i = 0; i < entry; i++)
+        position += entries[i].expression != NULL;
+    return module->result->symbols[position];
+}
+
 static void take(struct build_module *module, const struct target_entry *declared,
                  const struct cubin_entry *compiled)
 {
     module->entries[module->entry_count++] = (struct build_entry){
+        .name = declared ? declared->name : compiled->name,
         .declared = declared,
         .compiled = compiled,
         .spill = find_spill(module->result, compiled->name),
@@ -82,7 +100,7 @@ static void match(struct cli *cli, struct build_module *module, const struct cub
         take(module, NULL, &cubin->entries[i]);
     for (size_t i = 0; !declared->every && i < declared->entry_count; i++) {
         const struct target_entry *entry = &declared->entries[i];
-        const struct cubin_entry *compiled = find_compiled(cubin, entry->name);
+        const struct cubin_entry *compiled = find_compiled(cubin, symbol_of(module, i));
         if (compiled)
             take(module, entry, compiled);
         else
@@ -113,6 +131,15 @@ static void check_limit(const struct check *check, const struct target_entry *en
                       found, what, limit.value);
 }
 
+static void check_seconds(const struct check *check, const struct target_entry *entry)
+{
+    double seconds = check->module->result->seconds;
+    if (entry->limits.seconds.given && seconds > entry->limits.seconds.value)
+        diag_error_at(check->diags, entry->loc,
+                      "entry '%s' took %.1f s to compile, more than its limit of %u s", entry->name,
+                      seconds, entry->limits.seconds.value);
+}
+
 static void check_limits(const struct check *check, const struct build_entry *entry)
 {
     const struct target_entry *declared = entry->declared;
@@ -122,6 +149,11 @@ static void check_limits(const struct check *check, const struct build_entry *en
                 entry->compiled->stack_bytes);
     check_limit(check, declared, declared->limits.static_smem, "bytes of static shared memory",
                 entry->compiled->static_smem);
+    check_limit(check, declared, declared->limits.dynamic_smem, "bytes of dynamic shared memory",
+                declared->dynamic_smem.value);
+    check_limit(check, declared, declared->limits.code_bytes, "bytes of code",
+                entry->compiled->code_bytes);
+    check_seconds(check, declared);
     if (entry->spill)
         check_limit(check, declared, declared->limits.spill_bytes, "bytes of spills",
                     (uint64_t)entry->spill->store_bytes + entry->spill->load_bytes);
@@ -172,7 +204,7 @@ static bool ships(const struct build_target *build, const char *module, const ch
     for (size_t i = 0; i < build->module_count; i++)
         for (size_t j = 0; j < build->modules[i].entry_count; j++)
             if (strcmp(build->modules[i].declared->name, module) == 0 &&
-                strcmp(build->modules[i].entries[j].compiled->name, entry) == 0)
+                strcmp(build->modules[i].entries[j].name, entry) == 0)
                 return true;
     return false;
 }
@@ -190,7 +222,7 @@ static void check_twin(const struct check *check, const struct target_entry *ent
     for (size_t i = 0; i < build->module_count; i++)
         for (size_t j = 0; j < build->modules[i].entry_count; j++)
             names[used++] = arena_printf(&arena, "%s:%s", build->modules[i].declared->name,
-                                         build->modules[i].entries[j].compiled->name);
+                                         build->modules[i].entries[j].name);
     char *wanted = arena_printf(&arena, "%s:%s", entry->twin_module, entry->twin_entry);
     const char *nearest = str_nearest(wanted, names, used);
     diag_error_at(check->diags, entry->loc,
@@ -200,29 +232,57 @@ static void check_twin(const struct check *check, const struct target_entry *ent
     arena_free(&arena);
 }
 
+/* The warnings themselves were shown when the unit was compiled, or found in the cache. */
+static void check_warnings(const struct check *check)
+{
+    const struct target_module *declared = check->module->declared;
+    struct diags found = {0};
+    size_t warnings = 0;
+    if (declared->strict)
+        nvrtc_log_add(check->module->result->log, check->build->target->root, NULL, declared->loc,
+                      &found);
+    for (size_t i = 0; i < found.count; i++)
+        warnings += found.items[i].level == DIAG_WARNING;
+    if (warnings)
+        diag_error_at(check->diags, declared->loc,
+                      "module '%s' compiles with %zu warning%s, which its description makes errors",
+                      declared->name, warnings, warnings == 1 ? "" : "s");
+    diag_free(&found);
+}
+
+static void check_module(const struct check *check, bool whole)
+{
+    check_warnings(check);
+    for (size_t i = 0; i < check->module->entry_count; i++) {
+        const struct build_entry *entry = &check->module->entries[i];
+        if (!entry->declared)
+            continue;
+        check_limits(check, entry);
+        check_smem(check, entry);
+        check_block(check, entry);
+        if (whole)
+            check_twin(check, entry->declared);
+    }
+}
+
 bool build_check(struct cli *cli, struct build_target *build, bool notes)
 {
     size_t before = cli->diags.errors;
+    bool whole = true; /* every entry is there, so that a twin that is not is a fault of its own */
     for (size_t i = 0; i < build->module_count; i++) {
         struct build_module *module = &build->modules[i];
         struct cubin cubin;
-        if (cubin_read(module->unit->name, module->result->cubin, module->result->cubin_size,
-                       &cli->arena, &cubin, &cli->diags))
+        if (module->result->status != COMPILE_OK)
+            whole = false;
+        else if (cubin_read(module->unit->name, module->result->cubin, module->result->cubin_size,
+                            &cli->arena, &cubin, &cli->diags))
             match(cli, module, &cubin, notes);
     }
-    if (cli->diags.errors != before)
-        return false;
+    whole &= cli->diags.errors == before;
     for (size_t i = 0; i < build->module_count; i++) {
         struct check check = {&cli->diags, build, &build->modules[i]};
-        for (size_t j = 0; j < check.module->entry_count; j++) {
-            const struct build_entry *entry = &check.module->entries[j];
-            if (!entry->declared)
-                continue;
-            check_limits(&check, entry);
-            check_smem(&check, entry);
-            check_block(&check, entry);
-            check_twin(&check, entry->declared);
-        }
+        if (build->modules[i].result->status == COMPILE_OK)
+            check_module(&check, whole);
     }
     return cli->diags.errors == before;
 }

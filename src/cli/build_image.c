@@ -10,7 +10,8 @@ static struct image_entry image_entry(struct arena *arena, const struct build_en
 {
     const struct target_entry *declared = entry->declared;
     struct image_entry out = {
-        .name = entry->compiled->name,
+        .name = entry->name,
+        .symbol = entry->compiled->name,
         .static_smem = entry->compiled->static_smem,
         .registers = entry->compiled->registers,
         .stack_bytes = entry->compiled->stack_bytes,

@@ -31,6 +31,17 @@ static void define_entry(struct defines *defines, const struct target_entry *ent
                (int64_t)entry->block[0] * entry->block[1] * entry->block[2]);
 }
 
+static const char **expressions(const struct target_module *module, struct arena *arena,
+                                size_t *out_count)
+{
+    const char **list = arena_alloc(arena, module->entry_count, sizeof *list);
+    *out_count = 0;
+    for (size_t i = 0; i < module->entry_count; i++)
+        if (module->entries[i].expression)
+            list[(*out_count)++] = module->entries[i].expression;
+    return list;
+}
+
 void build_units(const struct target *target, struct arena *arena, struct compile_unit *out_units)
 {
     for (size_t i = 0; i < target->module_count; i++) {
@@ -54,5 +65,6 @@ void build_units(const struct target *target, struct arena *arena, struct compil
             .include_count = module->include_count,
             .loc = module->loc,
         };
+        out_units[i].expressions = expressions(module, arena, &out_units[i].expression_count);
     }
 }

@@ -95,6 +95,7 @@ enum {
     BUILD_DRY_RUN,
     BUILD_DEPFILE,
     BUILD_COMMANDS,
+    BUILD_TIMINGS,
 };
 
 enum {

@@ -25,7 +25,7 @@ enum {
 #define WORKER_BYTES (1024ull * 1024 * 1024)
 
 struct options {
-    const char *file, *out, *cuda, *cache, *depfile, *commands;
+    const char *file, *out, *cuda, *cache, *depfile, *commands, *timings;
     unsigned jobs, timeout; /* jobs 0: one per core */
     bool keep_going, verbose, quiet, stamp, no_cache, dry_run;
     enum progress_mode progress;
@@ -120,6 +120,7 @@ static bool parse_options(struct run *run, const struct cli_args *args)
         .dry_run = values[BUILD_DRY_RUN],
         .depfile = values[BUILD_DEPFILE],
         .commands = values[BUILD_COMMANDS],
+        .timings = values[BUILD_TIMINGS],
     };
     if (values[BUILD_JOBS] &&
         !parse_number(run->cli, "-j", values[BUILD_JOBS], JOBS_MAX, &options->jobs))
@@ -279,7 +280,7 @@ static void open_cache(struct run *run, const struct cli_args *args)
         cache_open(&run->cache, folder, &cli->diags);
     cli_flush(cli);
     /* With -v a build says what it does, and a stamp is of the present commit. */
-    bool recorded = run->cache.folder && !options->verbose && !options->stamp;
+    bool recorded = run->cache.folder && !options->verbose && !options->stamp && !options->timings;
     build_record_start(&run->record, recorded ? &run->cache : NULL, args);
 }
 
@@ -362,6 +363,8 @@ static void compile(struct run *run)
     progress_end(&compiling.progress);
     for (size_t i = 0; i < run->todo_count; i++)
         run->results[run->todo[i]] = results[i];
+    if (run->options.timings)
+        build_timings(run->cli, run->options.timings, units, results, run->todo_count);
     if (!build_stopped()) /* what an interrupted worker says is no news */
         cli_flush(run->cli);
 }
@@ -373,8 +376,8 @@ static void check(struct run *run)
         struct build_target *build = &run->builds[i];
         for (size_t j = 0; j < build->module_count; j++)
             build->ok &= build->modules[j].result->status == COMPILE_OK;
-        if (build->ok)
-            build->ok = build_check(run->cli, build, run->options.verbose);
+        if (build->ok || run->options.keep_going)
+            build->ok &= build_check(run->cli, build, run->options.verbose);
     }
     cli_flush(run->cli);
 }

@@ -20,6 +20,7 @@ static const struct cli_option build_options[] = {
                        "print the units that would be compiled, build nothing"},
     [BUILD_DEPFILE] = {0, "depfile", "FILE", "write what the images depend on, for make or ninja"},
     [BUILD_COMMANDS] = {0, "compile-commands", "FILE", "write a compilation database for clangd"},
+    [BUILD_TIMINGS] = {0, "timings", "FILE", "write a Chrome trace of the units on each worker"},
     {0},
 };
 

@@ -45,6 +45,10 @@ struct run {
     struct arena *arena;
     struct compile_result *results;
     struct diags *diags;
+    struct diags *unit_diags; /* of units that are done, until those before them are */
+    size_t shown;             /* units whose diags were moved on */
+    bool *done;
+    double start;
     size_t *order, next; /* units not yet handed out: order[next..count) */
     struct worker *workers;
     size_t worker_count, running;
@@ -121,11 +125,27 @@ static void add_error_text(const struct worker *worker, struct str *out)
     str_add(out, worker->errors.data, size);
 }
 
+/* Moves the diags of units on in the units' order, whatever order they end in. */
+static void move_diags(struct run *run, bool all)
+{
+    for (; run->shown < run->count && (all || run->done[run->shown]); run->shown++) {
+        struct diags *of_unit = &run->unit_diags[run->shown];
+        for (size_t i = 0; i < of_unit->count; i++)
+            diag_add(run->diags, of_unit->items[i].level, of_unit->items[i].loc, "%s",
+                     of_unit->items[i].message);
+        diag_free(of_unit);
+        *of_unit = (struct diags){0};
+    }
+}
+
 static void unit_done(struct run *run, struct worker *worker, enum compile_status status)
 {
     size_t unit = worker->unit;
     struct compile_result *result = &run->results[unit];
     result->status = status;
+    result->worker = (unsigned)(worker - run->workers);
+    result->begin = worker->started - run->start;
+    result->end = now() - run->start;
     if (!result->log)
         result->log = "";
     if (result->seconds <= 0)
@@ -136,6 +156,8 @@ static void unit_done(struct run *run, struct worker *worker, enum compile_statu
         run->stop = true;
     worker->unit = NO_UNIT;
     run->running--;
+    run->done[unit] = true;
+    move_diags(run, false);
     tell(run, COMPILE_FINISHED, unit);
 }
 
@@ -162,8 +184,8 @@ static void lose(struct run *run, struct worker *worker, const char *format, ...
         va_end(args);
         add_error_text(worker, &text);
         const struct compile_unit *unit = &run->units[worker->unit];
-        diag_error_at(run->diags, unit->loc, "'%s' was not compiled: %s", unit->name,
-                      str_text(&text));
+        diag_error_at(&run->unit_diags[worker->unit], unit->loc, "'%s' was not compiled: %s",
+                      unit->name, str_text(&text));
         str_free(&text);
         unit_done(run, worker, COMPILE_CRASHED);
     }
@@ -210,6 +232,7 @@ static void add_job(const struct compile_unit *unit, struct str *out)
     wire_text(out, unit->source);
     wire_text(out, unit->arch);
     wire_texts(out, list, count);
+    wire_texts(out, unit->expressions, unit->expression_count);
     wire_end(out, begin);
     arena_free(&arena);
 }
@@ -285,24 +308,24 @@ static void read_log(struct run *run, const char *text, struct compile_result *o
     str_free(&rest);
 }
 
-static void report(struct run *run, const struct compile_unit *unit,
-                   const struct compile_result *result, bool failed, const char *error,
-                   const char *const *refused, size_t refused_count)
+static void report(struct run *run, size_t index, const struct compile_result *result, bool failed,
+                   const char *error, const char *const *refused, size_t refused_count)
 {
-    size_t errors =
-        nvrtc_log_add(result->log, unit->root, run->options->cuda, unit->loc, run->diags);
+    const struct compile_unit *unit = &run->units[index];
+    struct diags *diags = &run->unit_diags[index];
+    size_t errors = nvrtc_log_add(result->log, unit->root, run->options->cuda, unit->loc, diags);
     if (!failed)
         return;
     for (size_t i = 0; i < refused_count; i++)
-        diag_add(run->diags, DIAG_NOTE, (struct loc){0},
+        diag_add(diags, DIAG_NOTE, (struct loc){0},
                  "'%s' was asked for and not read: it is no regular file, or cannot be opened",
                  refused[i]);
     if (errors)
-        diag_error_at(run->diags, unit->loc, "'%s' does not compile for %s: %zu error%s",
-                      unit->name, unit->arch, errors, errors == 1 ? "" : "s");
+        diag_error_at(diags, unit->loc, "'%s' does not compile for %s: %zu error%s", unit->name,
+                      unit->arch, errors, errors == 1 ? "" : "s");
     else
-        diag_error_at(run->diags, unit->loc, "'%s' does not compile for %s: %s", unit->name,
-                      unit->arch, error);
+        diag_error_at(diags, unit->loc, "'%s' does not compile for %s: %s", unit->name, unit->arch,
+                      error);
 }
 
 static void take_result(struct run *run, struct worker *worker, struct wire_message *message)
@@ -314,6 +337,7 @@ static void take_result(struct run *run, struct worker *worker, struct wire_mess
     size_t log_size, refused_count;
     const char *log = wire_take_bytes(message, &arena, &log_size);
     taken.cubin = wire_take_bytes(message, run->arena, &taken.cubin_size);
+    taken.symbols = wire_take_texts(message, run->arena, &taken.symbol_count);
     taken.opened = wire_take_inputs(message, run->arena, &taken.opened_count);
     taken.missed = wire_take_texts(message, run->arena, &taken.missed_count);
     const char **refused = wire_take_texts(message, &arena, &refused_count);
@@ -323,14 +347,16 @@ static void take_result(struct run *run, struct worker *worker, struct wire_mess
     taken.nvrtc_major = (int)wire_take_u64(message);
     taken.nvrtc_minor = (int)wire_take_u64(message);
     if (!wire_done(message) || !worker->ready || worker->unit == NO_UNIT ||
-        outcome > WORKER_REFUSED) {
+        outcome > WORKER_REFUSED ||
+        (outcome == WORKER_DONE &&
+         taken.symbol_count != run->units[worker->unit].expression_count)) {
         lose(run, worker, "its worker wrote something that is no answer");
     } else {
         size_t unit = worker->unit;
         bool failed = outcome == WORKER_REFUSED;
         read_log(run, log, &taken);
         run->results[unit] = taken;
-        report(run, &run->units[unit], &taken, failed, error, refused, refused_count);
+        report(run, unit, &taken, failed, error, refused, refused_count);
         unit_done(run, worker, failed ? COMPILE_FAILED : COMPILE_OK);
         uint64_t half = run->options->worker_memory / 2;
         if (resident > (half && half < RECYCLE_BYTES ? half : RECYCLE_BYTES))
@@ -529,6 +555,7 @@ bool compile_run(const struct compile_unit *units, size_t count,
         .results = out_results,
         .diags = diags,
         .worker_count = options->workers < count ? options->workers : count,
+        .start = now(),
     };
     for (size_t i = 0; i < count; i++)
         out_results[i] = (struct compile_result){.log = ""};
@@ -541,11 +568,15 @@ bool compile_run(const struct compile_unit *units, size_t count,
     sigaction(SIGPIPE, &ignore, &pipe_before);
     sigaction(SIGCHLD, &standard, &child_before);
     make_order(&run);
+    run.done = arena_alloc(arena, count, sizeof *run.done);
+    run.unit_diags = mem_alloc(count, sizeof *run.unit_diags);
     run.workers = mem_alloc(run.worker_count, sizeof *run.workers);
     for (size_t i = 0; i < run.worker_count; i++)
         discard(&run.workers[i]);
     loop(&run);
     free(run.workers);
+    move_diags(&run, true);
+    free(run.unit_diags);
     sigaction(SIGPIPE, &pipe_before, NULL);
     sigaction(SIGCHLD, &child_before, NULL);
     bool ok = true;

@@ -32,6 +32,8 @@ struct compile_unit {
     const char *const
         *includes; /* root-relative; CUDA's own and the built-in ones are added last */
     size_t include_count;
+    const char *const *expressions; /* C++ names of kernels that are to be instantiated */
+    size_t expression_count;
     struct loc loc;          /* where the description declares it */
     double expected_seconds; /* what it took before; 0: unknown */
     uint64_t expected_bytes; /* the peak of its worker then; 0: unknown */
@@ -64,7 +66,9 @@ struct compile_result {
     enum compile_status status;
     const void *cubin; /* in the arena */
     size_t cubin_size;
-    const char *log; /* NVRTC's, whole, ptxas's lines removed; "" when empty */
+    const char *log;            /* NVRTC's, whole, ptxas's lines removed; "" when empty */
+    const char *const *symbols; /* in the cubin, of the unit's expressions, in their order */
+    size_t symbol_count;
     const struct compile_spill *spills;
     size_t spill_count;
     const struct compile_input *opened; /* the source first, then the headers, sorted by name */
@@ -74,6 +78,8 @@ struct compile_result {
     double seconds;
     uint64_t peak_bytes; /* the worker's resident peak */
     int nvrtc_major, nvrtc_minor;
+    unsigned worker;   /* which one of this run compiled it, from 0 */
+    double begin, end; /* seconds since the run began, from handing it out to its answer */
 };
 
 /* Where the file behind a name of compile_result is, for depfiles and messages: NULL for a built-in
@@ -94,8 +100,8 @@ struct compile_options {
     unsigned unit_timeout;  /* seconds; 0: none */
     uint64_t worker_memory; /* resident bytes one worker may use; 0: no limit */
     bool keep_going;        /* go on with the rest after a unit failed */
-    /* Called in the parent, unit == SIZE_MAX for a tick. Errors of the unit are in diags by then.
-     */
+    /* Called in the parent, unit == SIZE_MAX for a tick. What is to be said of a unit comes into
+     * diags once all units before it are done, so that its order is theirs. */
     void (*event)(void *user, enum compile_event event, size_t unit);
     void *event_user;
     const volatile int *stop; /* set by a signal handler: stop all workers and return */

@@ -25,6 +25,8 @@ enum nvrtc_result {
     X(CreateProgram, (nvrtc_program * program, const char *source, const char *name,               \
                       int header_count, const char *const *headers, const char *const *names))     \
     X(DestroyProgram, (nvrtc_program * program))                                                   \
+    X(AddNameExpression, (nvrtc_program program, const char *expression))                          \
+    X(GetLoweredName, (nvrtc_program program, const char *expression, const char **symbol))        \
     X(CompileProgram, (nvrtc_program program, int count, const char *const *options))              \
     X(GetCUBINSize, (nvrtc_program program, size_t * size))                                        \
     X(GetCUBIN, (nvrtc_program program, char *cubin))                                              \

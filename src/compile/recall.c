@@ -12,7 +12,7 @@
 #include "compile/wire.h"
 
 /* Counted up whenever what a unit's fields mean for NVRTC changes. */
-#define SCHEMA "1"
+#define SCHEMA "2"
 
 enum {
     LISTS_MAX = 16 /* lists of names kept of one unit */
@@ -135,6 +135,7 @@ static void unit_key(const struct recall *recall, const struct compile_unit *uni
     for (size_t i = 0; i < unit->define_count; i++)
         add_define(out, unit->defines[i]);
     add_list(out, "include folder", unit->includes, unit->include_count);
+    add_list(out, "name", unit->expressions, unit->expression_count);
     key_add_digest(out, "source", unit->source, source);
 }
 
@@ -276,6 +277,7 @@ static void put_result(struct recall *recall, const struct digest *key,
         wire_u64(&bytes, spill->registers);
         wire_u64(&bytes, spill->smem_bytes);
     }
+    wire_texts(&bytes, result->symbols, result->symbol_count);
     wire_inputs(&bytes, result->opened, result->opened_count);
     wire_texts(&bytes, result->missed, result->missed_count);
     wire_u64(&bytes, to_nanoseconds(result->seconds));
@@ -317,6 +319,7 @@ static bool get_result(struct recall *recall, const struct digest *key, struct a
         out->cubin = wire_take_bytes(&message, arena, &out->cubin_size);
         out->log = wire_take_text(&message, arena);
         take_spills(&message, arena, out);
+        out->symbols = wire_take_texts(&message, arena, &out->symbol_count);
         out->opened = wire_take_inputs(&message, arena, &out->opened_count);
         out->missed = wire_take_texts(&message, arena, &out->missed_count);
         out->seconds = (double)wire_take_u64(&message) * 1e-9;

@@ -70,6 +70,10 @@ struct job {
     const char *root, *source, *arch;
     const char **options;
     size_t option_count;
+    const char **expressions;
+    size_t expression_count;
+    const char **symbols; /* of the expressions */
+    struct arena *arena;
     enum worker_outcome outcome;
     struct str error, cubin, log;
     struct layer_log files;
@@ -167,15 +171,34 @@ static bool take(struct str *out, nvrtc_program program, int (*size_of)(nvrtc_pr
     return ok;
 }
 
-static void compile(const struct nvrtc *nvrtc, struct job *job, const char *text)
+static bool add_expressions(const struct nvrtc *nvrtc, struct job *job, nvrtc_program program)
 {
-    nvrtc_program program;
-    int result = nvrtc->CreateProgram(&program, text, job->source, 0, NULL, NULL);
-    if (result != NVRTC_OK) {
-        refuse(job, "NVRTC cannot take the source: %s", nvrtc->GetErrorString(result));
-        return;
+    for (size_t i = 0; i < job->expression_count; i++) {
+        int result = nvrtc->AddNameExpression(program, job->expressions[i]);
+        if (result != NVRTC_OK)
+            return refuse(job, "NVRTC does not take the name '%s': %s", job->expressions[i],
+                          nvrtc->GetErrorString(result));
     }
-    result = nvrtc->CompileProgram(program, (int)job->option_count, job->options);
+    return true;
+}
+
+static bool take_symbols(const struct nvrtc *nvrtc, struct job *job, nvrtc_program program)
+{
+    job->symbols = arena_alloc(job->arena, job->expression_count, sizeof *job->symbols);
+    for (size_t i = 0; i < job->expression_count; i++) {
+        const char *symbol = NULL;
+        int result = nvrtc->GetLoweredName(program, job->expressions[i], &symbol);
+        if (result != NVRTC_OK || !symbol)
+            return refuse(job, "NVRTC does not say the symbol of '%s': %s", job->expressions[i],
+                          nvrtc->GetErrorString(result));
+        job->symbols[i] = arena_strdup(job->arena, symbol);
+    }
+    return true;
+}
+
+static void run_program(const struct nvrtc *nvrtc, struct job *job, nvrtc_program program)
+{
+    int result = nvrtc->CompileProgram(program, (int)job->option_count, job->options);
     take(&job->log, program, nvrtc->GetProgramLogSize, nvrtc->GetProgramLog);
     if (job->log.len && job->log.data[job->log.len - 1] == '\0')
         job->log.len--;
@@ -185,6 +208,20 @@ static void compile(const struct nvrtc *nvrtc, struct job *job, const char *text
         refuse(job, "%s", nvrtc->GetErrorString(result));
     else if (!take(&job->cubin, program, nvrtc->GetCUBINSize, nvrtc->GetCUBIN) || !job->cubin.len)
         refuse(job, "NVRTC made no cubin: a flag asks for something else");
+    else
+        take_symbols(nvrtc, job, program);
+}
+
+static void compile(const struct nvrtc *nvrtc, struct job *job, const char *text)
+{
+    nvrtc_program program;
+    int result = nvrtc->CreateProgram(&program, text, job->source, 0, NULL, NULL);
+    if (result != NVRTC_OK) {
+        refuse(job, "NVRTC cannot take the source: %s", nvrtc->GetErrorString(result));
+        return;
+    }
+    if (add_expressions(nvrtc, job, program))
+        run_program(nvrtc, job, program);
     nvrtc->DestroyProgram(&program);
 }
 
@@ -281,6 +318,8 @@ static bool work(struct worker *worker, struct wire_message *message)
         .source = wire_take_text(message, &arena),
         .arch = wire_take_text(message, &arena),
         .options = wire_take_texts(message, &arena, &job.option_count),
+        .expressions = wire_take_texts(message, &arena, &job.expression_count),
+        .arena = &arena,
     };
     if (!wire_done(message) || !worker->ready)
         return false;
@@ -295,6 +334,7 @@ static bool work(struct worker *worker, struct wire_message *message)
     wire_text(&answer, str_text(&job.error));
     wire_bytes(&answer, job.log.data, job.log.len);
     wire_bytes(&answer, job.cubin.data, job.outcome == WORKER_DONE ? job.cubin.len : 0);
+    wire_texts(&answer, job.symbols, job.outcome == WORKER_DONE ? job.expression_count : 0);
     add_files(&answer, &job.files);
     wire_u64(&answer, (uint64_t)((after.tv_sec - before.tv_sec) * 1000000000 + after.tv_nsec -
                                  before.tv_nsec));

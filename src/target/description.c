@@ -145,6 +145,9 @@ static void read_limits(struct reader *reader, struct target_entry *entry)
         entry->limits.spill_bytes = size(reader, "spill_bytes");
         entry->limits.stack_bytes = size(reader, "stack_bytes");
         entry->limits.static_smem = size(reader, "static_smem");
+        entry->limits.dynamic_smem = size(reader, "dynamic_smem");
+        entry->limits.code_bytes = size(reader, "code_bytes");
+        entry->limits.seconds = size(reader, "seconds");
     }
     pop(reader);
 }
@@ -153,6 +156,7 @@ static void read_entry(struct reader *reader, struct declared_entry *out)
 {
     struct target_entry *entry = &out->entry;
     entry->name = text(reader, "name");
+    entry->expression = text(reader, "expression");
     entry->loc = loc(reader, "place");
     read_block(reader, entry);
     entry->dynamic_smem = size(reader, "smem");
@@ -192,6 +196,12 @@ static void read_drops(struct reader *reader, struct declared_module *module)
     pop(reader);
 }
 
+static bool strict(struct reader *reader, bool otherwise)
+{
+    const char *warnings = text(reader, "warnings");
+    return warnings ? strcmp(warnings, "error") == 0 : otherwise;
+}
+
 static void read_module(struct reader *reader, const struct description *owner,
                         struct declared_module *out)
 {
@@ -203,6 +213,7 @@ static void read_module(struct reader *reader, const struct description *owner,
         .source_loc = field_loc(reader, "source"),
         .split = flag(reader, "split"),
         .lto = flag(reader, "lto"),
+        .strict = strict(reader, owner->strict),
         .shadow = flag(reader, "shadow"),
         .includes = folders(reader, "includes"),
     };
@@ -274,6 +285,7 @@ void description_read(lua_State *lua, int index, struct description *out)
     out->loc = loc(&reader, "place");
     out->inherits_loc = field_loc(&reader, "inherits");
     out->flags = texts(&reader, "flags", &out->flag_count);
+    out->strict = strict(&reader, false);
     out->includes = folders(&reader, "includes");
     read_device(&reader, out);
     read_levers(&reader, out);

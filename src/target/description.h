@@ -32,7 +32,7 @@ struct declared_module {
     const struct description *owner;
     const char *name, *source; /* as written */
     struct loc loc, source_loc;
-    bool every, split, lto, shadow;
+    bool every, split, lto, strict, shadow;
     struct declared_entry *entries;
     size_t entry_count;
     struct target_constant *constants;
@@ -64,6 +64,7 @@ struct description {
     uint32_t compute_major, compute_minor, sm_count, smem_optin;
     const char **flags;
     size_t flag_count;
+    bool strict;
     struct folders includes;
     struct declared_lever *levers;
     size_t lever_count;

@@ -133,6 +133,7 @@ static void fill_module(const struct declared_module *declared, struct arena *ar
         .every = declared->every,
         .split = declared->split,
         .lto = declared->lto,
+        .strict = declared->strict,
         .entries = arena_alloc(arena, declared->entry_count, sizeof *out->entries),
         .entry_count = declared->entry_count,
         .constants = declared->constants,

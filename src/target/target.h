@@ -29,7 +29,8 @@ struct target_size {
 };
 
 struct target_entry {
-    const char *name; /* as the cubin's symbol */
+    const char *name;       /* as the cubin's symbol, unless it has an expression */
+    const char *expression; /* the kernel's C++ name, such as a template's instance; NULL: none */
     struct loc loc;
     bool has_block;
     uint32_t block[3];
@@ -39,7 +40,8 @@ struct target_entry {
     const char *twin_module, *twin_entry; /* NULL: no twin */
     enum target_bits bits;
     struct {
-        struct target_size registers, spill_bytes, stack_bytes, static_smem;
+        struct target_size registers, spill_bytes, stack_bytes, static_smem, dynamic_smem,
+            code_bytes, seconds;
     } limits; /* the build fails when the compiled entry uses more */
 };
 
@@ -50,6 +52,7 @@ struct target_module {
     struct loc loc;
     bool every; /* takes every entry of the compiled module; `entries` is then empty */
     bool split, lto;
+    bool strict; /* the compiler's warnings are errors */
     struct target_entry *entries;
     size_t entry_count;
     struct target_constant *constants; /* sorted by name */

@@ -71,6 +71,7 @@ def _():
             module("e", 'k.entry "stack" { block = { 16, 17, 1 } }'),
             module("f", 'k.entry "plain" { limits = { spill_bytes = 11 } }'),
             module("g", 'k.entry "plain" { limits = { spill_bytes = 0 } }'),
+            module("h", 'k.entry "plain" { smem = 2048, limits = { dynamic_smem = 2047, code_bytes = 383 } }'),
         ]
         tiny(folder, *lines, more="device = { smem_optin = 100000 },")
         source(folder, "f", *ptxas("plain", 4, 8), GOOD)
@@ -87,6 +88,8 @@ def _():
                          ' limits = { static_smem = 1200 } }'),
              module("e", 'k.entry "stack" { block = { 16, 16, 1 } }'),
              module("f", 'k.entry "plain" { limits = { spill_bytes = 12 } }'),
+             module("h", 'k.entry "stack" { smem = 2048,'
+                         ' limits = { dynamic_smem = 2048, code_bytes = 3000, seconds = 60 } }'),
              more="device = { smem_optin = 100000 },")
         source(folder, "f", *ptxas("plain", 4, 8), GOOD)
         result = build(folder)
@@ -276,6 +279,99 @@ def _():
         result = build(folder, "tiny.lua", "good.lua", "-k")
         same((result.status, read(old)), (1, b"old"))
         check("good.kpk: 1 unit" in result.out and "tiny.kpk" not in result.out, result)
+
+
+@test("a unit that takes longer than its limit of seconds")
+def _():
+    with Folder() as folder:
+        tiny(folder, module("m", 'k.entry "plain" { limits = { seconds = 1 } }'), commands=("fake sleep 1100", GOOD))
+        result = build(folder)
+        same(result.status, 1, result)
+        check(re.search(r"tiny.lua:4:\d+: entry 'plain' took 1\.\d s to compile, more than its limit of 1 s",
+                        result.err), result)
+
+
+@test("entries named by expressions: their symbols, and what is wrong with them")
+def _():
+    name = 'k.entry "third" { expression = "templated<3>" }'
+    with Folder() as folder:
+        tiny(folder, module("m", f'{name}, "plain", k.entry "again" {{ expression = "(&templated<3>)" }}'))
+        source(folder, "m", "fake lower _Z9templatedILi3EEvPf templated<3>",
+               "fake lower _Z9templatedILi3EEvPf (&templated<3>)", GOOD)
+        for _ in range(2):  # compiled, then from the cache
+            result = build(folder)
+            same(result.status, 0, result)
+            same({e["name"]: e["symbol"] for e in listing(folder)["modules"][0]["entries"]},
+                 {"again": "_Z9templatedILi3EEvPf", "plain": "plain", "third": "_Z9templatedILi3EEvPf"})
+            same(kpack("verify", "out/tiny.kpk", cwd=folder).status, 0)
+        for said, commands in (
+                ("NVRTC does not say the symbol of 'templated<3>'", [GOOD]),
+                ("NVRTC does not take the name 'templated<3>'", ["fake refuse-names", GOOD]),
+                ("'templated<3>' of entry 'third' names no kernel of 'kernels/m.cu'",
+                 ["fake lower variable templated<3>", GOOD])):
+            tiny(folder, module("m", name))
+            source(folder, "m", *commands)
+            result = build(folder)
+            same(result.status, 1, result)
+            check(said in result.err and "tiny.lua:4:" in result.err, said, result)
+
+
+WARNING = "fake log kernels/m.cu(1): warning #1-D: odd"
+
+
+@test("warnings = 'error' fails a module that has some, compiled or from the cache")
+def _():
+    def status(more, module_more):
+        tiny(folder, module("m", more=module_more), commands=(WARNING, WARNING.replace("odd", "odder"), GOOD), more=more)
+        result = build(folder)
+        same(result.err.count("odd"), 3 - 1, result)
+        return result
+    strict, lenient = 'warnings = "error",', 'warnings = "show",'
+    with Folder() as folder:
+        for more, module_more, wanted in ((strict, "", 1), ("", strict, 1), (strict, lenient, 0), ("", "", 0),
+                                          (lenient, strict, 1)):
+            result = status(more, module_more)
+            same(result.status, wanted, result)
+            check(wanted == 0 or "tiny.lua:4:3: module 'm' compiles with 2 warnings, which its description makes"
+                  " errors" in result.err, result)
+
+
+@test("with -k every fault is told: failed units in the description's order, checks of the others")
+def _():
+    with Folder() as folder:
+        modules = [module(f"m{i}") for i in range(6)] + [
+            module("n", 'k.entry "plain" { limits = { registers = 1 } }, "plan"'),
+            module("o", 'k.entry "plain" { twin_of = "m1:plain", bits = "same" }')]
+        tiny(folder, *modules)
+        for i in range(6):  # the first ends last
+            source(folder, f"m{i}", f"fake sleep {300 - 50 * i}", f"fake log kernels/m{i}.cu(1): error: no {i}",
+                   "fake result 6")
+        result = build(folder, "tiny.lua", "-k", "-j8")
+        same(result.status, 1, result)
+        same(re.findall(r": no (\d)", result.err), list("012345"), result)
+        check("uses 8 registers, more than its limit of 1" in result.err and "no entry 'plan'" in result.err, result)
+        check("twin" not in result.err, result)
+
+
+@test("--timings writes a trace of what ran where")
+def _():
+    with Folder() as folder:
+        tiny(folder, *[module(f"m{i}") for i in range(4)], module("bad"), commands=("fake sleep 30", GOOD))
+        source(folder, "bad", "fake result 6")
+        result = build(folder, "tiny.lua", "-k", "-j2", "--timings", "trace.json")
+        same(result.status, 1, result)
+        events = json.loads(read(f"{folder}/trace.json"))["traceEvents"]
+        lanes = {e["tid"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
+        units = [e for e in events if e["ph"] == "X"]
+        same((lanes, sorted(u["name"] for u in units)), ({0, 1}, ["tiny/bad", *(f"tiny/m{i}" for i in range(4))]))
+        same({u["name"]: u["cat"] for u in units}["tiny/bad"], "failed")
+        for lane in lanes:
+            own = sorted((u["ts"], u["ts"] + u["dur"]) for u in units if u["tid"] == lane)
+            check(own and all(a[1] <= b[0] for a, b in zip(own, own[1:])), own)
+        check(all(u["dur"] >= 30000 for u in units if u["cat"] == "compiled"), units)
+        result = build(folder, "tiny.lua", "--no-cache", "--timings", "missing/trace.json")
+        same(result.status, 1, result)
+        check("missing/trace.json" in result.err, result)
 
 
 @test("the sidecar says what the image was made from")

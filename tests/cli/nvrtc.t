@@ -153,6 +153,38 @@ def _():
         check("'kernels/none.cu' compiles to no entry at all" in result.err, result)
 
 
+TEMPLATES = """namespace ops {
+template <class T, int N> __global__ void scale(T *x, T by) { for (int i = 0; i < N; i++) x[i] *= by; }
+__device__ int variable;
+static __global__ void hidden(int *x) { *x = 1; }
+}
+extern "C" __global__ void plain(float *x) { *x = 1; }
+"""
+
+
+@test("templates' instances by their C++ names, and names that are none")
+def _():
+    def entry_of(expression, name="x"):
+        return f'k.entry "{name}" {{ expression = "{expression}" }}'
+    with Folder() as folder:
+        tiny(folder, module("m", ", ".join([entry_of("ops::scale<float, 4>"), entry_of("&ops::scale<double, 2>", "y"), '"plain"'])))
+        source(folder, "m", TEMPLATES)
+        result = real(folder)
+        same(result.status, 0, result)
+        symbols = {e["name"]: e["symbol"] for e in listing(folder)["modules"][0]["entries"]}
+        same((symbols["x"], symbols["y"], symbols["plain"]),
+             ("_ZN3ops5scaleIfLi4EEEvPT_S1_", "_ZN3ops5scaleIdLi2EEEvPT_S1_", "plain"))
+        same(kpack("verify", "out/tiny.kpk", cwd=folder).status, 0)
+        for expression, said in (("ops::scale<float>", "ops::scale<float>"), ("ops::other", "other"),
+                                 ("ops::hidden", "'ops::hidden' of entry 'x' names no kernel"),
+                                 ("&ops::variable", "'&ops::variable' of entry 'x' names no kernel of 'kernels/m.cu'")):
+            tiny(folder, module("m", entry_of(expression)))
+            source(folder, "m", TEMPLATES)
+            result = real(folder)
+            same(result.status, 1, result)
+            check(said in result.err and "tiny.lua:4:" in result.err, expression, result)
+
+
 @test("a comment edit leaves the image alone")
 def _():
     with Folder() as folder:

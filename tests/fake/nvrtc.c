@@ -14,6 +14,7 @@
  *   log TEXT            a line of the program log  result N        the compile's result
  *   cubin NAME          the file's bytes are the cubin
  *   empty               no cubin                   blind           looks at no file
+ *   lower SYMBOL NAME   the symbol of a name       refuse-names    takes no name
  *
  * Without a cubin of its own it makes one line of text per option. A file `fake.txt` beside the
  * library changes what it is: lines "version 11 8", "archs 90 100", "load crash" or "load hang". A
@@ -50,6 +51,8 @@ int nvrtcCreateProgram(struct program **program, const char *source, const char 
                        int header_count, const char *const *headers, const char *const *names);
 int nvrtcDestroyProgram(struct program **program);
 int nvrtcCompileProgram(struct program *program, int count, const char *const *options);
+int nvrtcAddNameExpression(struct program *program, const char *name);
+int nvrtcGetLoweredName(struct program *program, const char *name, const char **symbol);
 int nvrtcGetCUBINSize(struct program *program, size_t *size);
 int nvrtcGetCUBIN(struct program *program, char *cubin);
 int nvrtcGetProgramLogSize(struct program *program, size_t *size);
@@ -293,7 +296,8 @@ static int run(struct program *program, const char *word, const char *argument, 
         program->cubin = read_file(argument, &program->cubin_size);
     else if (strcmp(word, "empty") == 0)
         program->cubin = malloc(1);
-    else if (strcmp(word, "blind") != 0)
+    else if (strcmp(word, "lower") != 0 && strcmp(word, "refuse-names") != 0 &&
+             strcmp(word, "blind") != 0)
         return INVALID_INPUT;
     return result;
 }
@@ -322,6 +326,28 @@ int nvrtcCompileProgram(struct program *program, int count, const char *const *o
                  options[i]);
     program->cubin_size = strlen(program->cubin);
     return OK;
+}
+
+int nvrtcAddNameExpression(struct program *program, const char *name)
+{
+    return strstr(program->source, "fake refuse-names") || !*name ? INVALID_INPUT : OK;
+}
+
+int nvrtcGetLoweredName(struct program *program, const char *name, const char **symbol)
+{
+    static char found[256];
+    for (const char *line = program->source; line; line = strchr(line, '\n')) {
+        int end = 0;
+        line += *line == '\n';
+        if (sscanf(line, "fake lower %255s %n", found, &end) == 1 && end &&
+            strncmp(line + end, name, strlen(name)) == 0 && line[end + (int)strlen(name)] == '\n') {
+            *symbol = found;
+            return OK;
+        }
+        if (!*line)
+            break;
+    }
+    return INVALID_INPUT;
 }
 
 int nvrtcGetCUBINSize(struct program *program, size_t *size)

@@ -37,6 +37,8 @@ static void show_entry(const struct target_entry *entry)
 {
     static const char *const bits[] = {"none", "same", "close"};
     printf("    entry %s at %u:%u", entry->name, entry->loc.line, entry->loc.col);
+    if (entry->expression)
+        printf(" expression='%s'", entry->expression);
     if (entry->has_block)
         printf(" block=%ux%ux%u", entry->block[0], entry->block[1], entry->block[2]);
     show_size("smem", entry->dynamic_smem);
@@ -47,14 +49,18 @@ static void show_entry(const struct target_entry *entry)
     show_size("limit.spill_bytes", entry->limits.spill_bytes);
     show_size("limit.stack_bytes", entry->limits.stack_bytes);
     show_size("limit.static_smem", entry->limits.static_smem);
+    show_size("limit.dynamic_smem", entry->limits.dynamic_smem);
+    show_size("limit.code_bytes", entry->limits.code_bytes);
+    show_size("limit.seconds", entry->limits.seconds);
     puts("");
 }
 
 static void show_module(const struct target_module *module)
 {
-    printf("  module %s at %s:%u:%u from %s source '%s'%s%s%s\n", module->name, module->loc.file,
+    printf("  module %s at %s:%u:%u from %s source '%s'%s%s%s%s\n", module->name, module->loc.file,
            module->loc.line, module->loc.col, module->origin, module->source,
-           module->every ? " every" : "", module->split ? " split" : "", module->lto ? " lto" : "");
+           module->every ? " every" : "", module->split ? " split" : "", module->lto ? " lto" : "",
+           module->strict ? " strict" : "");
     show_list("flags", module->flags, module->flag_count);
     show_list("includes", module->includes, module->include_count);
     for (size_t i = 0; i < module->constant_count; i++)
