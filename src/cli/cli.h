@@ -72,6 +72,7 @@ enum cli_exit cmd_list(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_show(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_verify(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_diff(struct cli *cli, const struct cli_args *args);
+enum cli_exit cmd_coverage(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_audit(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_lookups(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_size(struct cli *cli, const struct cli_args *args);
@@ -109,7 +110,7 @@ enum {
 };
 
 enum {
-    LIST_JSON, /* of list, show and size */
+    LIST_JSON, /* of list, show, size and coverage */
 };
 
 enum {

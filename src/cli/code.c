@@ -50,10 +50,7 @@ static bool digest_entry(struct view *view, const kpk_entry_info *entry,
         return diag_error_at(&view->cli->diags, (struct loc){.file = view->path},
                              "entry '%s:%s' is in the index but not in its cubin", entry->module,
                              entry->name);
-    struct digest_state state;
-    digest_start(&state);
-    digest_add(&state, (const char *)object->bytes + found->code_offset, found->code_bytes);
-    *out_digest = digest_finish(&state);
+    *out_digest = digest_bytes((const char *)object->bytes + found->code_offset, found->code_bytes);
     return true;
 }
 

@@ -95,6 +95,11 @@ const struct cli_command cli_commands[] = {
      "stack (more of it than before); code, constants, flags, levers (any difference); size\n"
      "(the file grew; size=5% allows 5 percent).\n",
      diff_options, 2, 2, cmd_diff},
+    {"coverage", "IMAGE ...", "print which twins images ship",
+     "A row for each parent, with how many twins each image ships, and for each of its twins;\n"
+     "then parents without a twin, and constants that differ between images. A twin whose\n"
+     "machine code is its parent's has no point: exit status 1.\n",
+     image_options, 1, SIZE_MAX, cmd_coverage},
     {"audit", "IMAGE", "check an engine's lookups against an image",
      "Each lookup of FILE is answered, declared absent or undeclared; what the image ships and\n"
      "nobody asks for is listed too. FILE holds lines MODULE:ENTRY, with comments from '#' on,\n"

@@ -12,7 +12,7 @@
 
 enum {
     REPORT_COLUMNS = 120,
-    TABLE_CELLS = 10,
+    TABLE_CELLS = 16,
 };
 
 /* A table whose first column holds names (left) and whose others hold figures (right). */

@@ -4,8 +4,8 @@ import subprocess
 
 from harness import binary, check, golden, kpack, main, same, test
 
-HELP = [(), ("build",), ("list",), ("show",), ("verify",), ("diff",), ("audit",), ("lookups",), ("size",),
-        ("extract",), ("doctor",), ("help",)]
+HELP = [(), ("build",), ("list",), ("show",), ("verify",), ("diff",), ("coverage",), ("audit",), ("lookups",), 
+        ("size",), ("extract",), ("doctor",), ("help",)]
 MISTAKES = {
     "nothing": [],
     "command": ["bild"],
