@@ -75,9 +75,10 @@ struct image_stats {
 };
 
 /* Raw bytes a group may hold, unless one cubin alone is larger: what a first use decodes at most.
- * Measured (tests/bench/RESULTS.md): families of tile variants have most of their gain here, and
- * twice as much would cost the first use of one kernel more than it saves in the file. */
-#define IMAGE_GROUP_CAP (256u * 1024u)
+ * Measured (tests/bench/RESULTS.md): the largest cap at which the first use of one kernel alone
+ * decodes nothing but that kernel's cubin for half of the modules; families of tile variants pack
+ * to 0.4 of their fatbins. Larger ones save bytes that first uses pay for. */
+#define IMAGE_GROUP_CAP (96u * 1024u)
 
 /* Writes the whole file's bytes: the same input gives the same bytes, in whatever order its lists
  * come. Groups hold cubins that resemble each other, `group_cap` raw bytes at most (0:

@@ -4,15 +4,17 @@
  *
  * FATBIN_BYTES: what the same cubins take as size-mode fatbins, each by itself. Prints a table:
  * cap, groups, packed bytes, their ratio to the fatbins', the ratio of a whole image of one module
- * per cubin (its file less 4 KiB), seconds of planning and of packing on all processors,
- * decode speed, and for a first use of one cubin alone (mean over all) the time to decode its whole
- * group, and to decode until it is complete. The first row packs each cubin by itself.
+ * per cubin (its file less 4 KiB), seconds of planning and of packing on all processors, and for a
+ * first use of one cubin alone (median, mean and worst of all): the bytes decoded until it is
+ * complete, in its own bytes, and the time of that, in the time that it takes when packed by
+ * itself. The first row packs each cubin by itself.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#define ZSTD_STATIC_LINKING_ONLY /* for ZSTD_d_stableOutBuffer */
 #include <zstd.h>
 
 #include "base/file.h"
@@ -21,7 +23,7 @@
 #include "image/image.h"
 
 enum {
-    ROUNDS = 5
+    ROUNDS = 15
 };
 
 static double now(void)
@@ -37,41 +39,48 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Decodes until `size` bytes are there. */
-static void decode(ZSTD_DCtx *context, const struct group *group, void *out, size_t size)
+/* Decodes block by block until `size` bytes are there; returns how many are then. */
+static size_t decode(ZSTD_DCtx *context, const struct group *group, void *out, size_t size)
 {
-    ZSTD_DCtx_reset(context, ZSTD_reset_session_only);
-    ZSTD_inBuffer in = {group->packed, group->packed_size, 0};
-    ZSTD_outBuffer raw = {out, size, 0};
+    size_t wanted = ZSTD_initDStream(context), taken = 0;
+    ZSTD_DCtx_setParameter(context, ZSTD_d_stableOutBuffer, 1);
+    ZSTD_outBuffer raw = {out, group->raw_size, 0};
     while (raw.pos < size) {
-        size_t status = ZSTD_decompressStream(context, &raw, &in);
-        if (ZSTD_isError(status)) {
-            fprintf(stderr, "groups: %s\n", ZSTD_getErrorName(status));
+        ZSTD_inBuffer in = {(const char *)group->packed + taken, wanted, 0};
+        wanted = ZSTD_decompressStream(context, &raw, &in);
+        if (ZSTD_isError(wanted)) {
+            fprintf(stderr, "groups: %s\n", ZSTD_getErrorName(wanted));
             exit(1);
         }
+        taken += in.pos;
     }
+    return raw.pos;
 }
 
-/* Median seconds to decode the first `size` bytes, into memory that is fresh each time. */
-static double time_decode(const struct group *group, size_t size)
+/* Seconds to decode the first `size` bytes, into memory of its own. */
+static double time_decode(const struct group *group, size_t size, size_t *out_decoded)
 {
-    double times[ROUNDS];
+    double start = now();
+    void *out = malloc(group->raw_size);
+    ZSTD_DCtx *context = ZSTD_createDCtx();
+    *out_decoded = decode(context, group, out, size);
+    ZSTD_freeDCtx(context);
+    free(out);
+    return now() - start;
+}
+
+/* Median of the time for a cubin that ends at `end` in the time for it by itself, in turns. */
+static double compare(const struct group *group, size_t end, const struct group *alone,
+                      size_t *out_decoded)
+{
+    double times[2][ROUNDS];
     for (int round = 0; round < ROUNDS; round++) {
-        double start = now();
-        void *out = malloc(size);
-        if (size == group->raw_size) {
-            if (ZSTD_decompress(out, size, group->packed, group->packed_size) != size)
-                exit(1);
-        } else {
-            ZSTD_DCtx *context = ZSTD_createDCtx();
-            decode(context, group, out, size);
-            ZSTD_freeDCtx(context);
-        }
-        free(out);
-        times[round] = now() - start;
+        times[0][round] = time_decode(alone, alone->raw_size, out_decoded);
+        times[1][round] = time_decode(group, end, out_decoded);
     }
-    qsort(times, ROUNDS, sizeof *times, by_value);
-    return times[ROUNDS / 2];
+    for (int i = 0; i < 2; i++)
+        qsort(times[i], ROUNDS, sizeof *times[i], by_value);
+    return times[1][ROUNDS / 2] / times[0][ROUNDS / 2];
 }
 
 /* One module per cubin, with what its ELF says of its entries. */
@@ -119,41 +128,52 @@ static double image_bytes(const struct image_module *modules, size_t count, size
     return (double)stats.file_bytes;
 }
 
+/* Median, mean and worst. */
+static void print_spread(double *values, size_t count)
+{
+    double sum = 0;
+    qsort(values, count, sizeof *values, by_value);
+    for (size_t i = 0; i < count; i++)
+        sum += values[i];
+    printf(" %.2f, %.2f, %.2f |", values[count / 2], sum / (double)count, values[count - 1]);
+}
+
 static void measure(const struct group_item *items, const struct image_module *modules,
-                    size_t count, size_t cap, double fatbins)
+                    size_t count, size_t cap, double fatbins, const struct group **alone)
 {
     struct grouping grouping;
     struct diags diags = {0};
-    double start = now();
+    double *bytes = mem_alloc(count, sizeof *bytes), *times = mem_alloc(count, sizeof *times);
+    double start = now(), packed_bytes = 0;
     groups_plan(items, count, cap, &grouping);
     double planned = now();
     if (!groups_pack(items, &grouping, &diags))
         exit(1);
     double packed = now();
-    double bytes = 0, raw = 0, whole = 0, part = 0, all = 0;
-    for (size_t g = 0; g < grouping.count; g++) {
+    for (size_t g = 0, at = 0; g < grouping.count; g++) {
         const struct group *group = &grouping.groups[g];
-        double seconds = time_decode(group, group->raw_size);
-        bytes += (double)group->packed_size;
-        raw += (double)group->raw_size;
-        all += seconds;
-        whole += seconds * (double)group->count;
-        size_t end = 0;
-        for (size_t i = 0; i < group->count; i++) {
-            end += items[grouping.order[group->first + i]].size;
-            part += time_decode(group, end);
+        packed_bytes += (double)group->packed_size;
+        for (size_t i = 0, end = 0, decoded; i < group->count; i++, at++) {
+            size_t item = grouping.order[group->first + i];
+            end += items[item].size;
+            times[at] = compare(group, end, alone[item], &decoded);
+            bytes[at] = (double)decoded / (double)items[item].size;
         }
     }
     if (cap > 1)
         printf("| %zu KiB |", cap / 1024);
     else
         printf("| each alone |");
-    double each = 1e6 / (double)count;
-    printf(" %zu | %.0f | %.3f | %.3f | %.2f + %.1f | %.0f | %.0f | %.0f |\n", grouping.count,
-           bytes, bytes / fatbins, (image_bytes(modules, count, cap) - 4096) / fatbins,
-           planned - start, packed - planned, raw / all / 1e6, whole * each, part * each);
+    printf(" %zu | %.0f | %.3f | %.3f | %.2f + %.1f |", grouping.count, packed_bytes,
+           packed_bytes / fatbins, (image_bytes(modules, count, cap) - 4096) / fatbins,
+           planned - start, packed - planned);
+    print_spread(bytes, count);
+    print_spread(times, count);
+    putchar('\n');
     fflush(stdout);
     groups_free(&grouping);
+    free(bytes);
+    free(times);
 }
 
 int main(int argc, char **argv)
@@ -178,14 +198,22 @@ int main(int argc, char **argv)
     struct arena arena = {0};
     struct image_module *modules = make_modules(argv + 2, items, count, &arena);
     printf("%zu cubins, %zu bytes; as size-mode fatbins %.0f\n\n", count, raw, fatbins);
-    puts("| cap | groups | packed bytes | of the fatbins | image | plan + pack s | decode MB/s | "
-         "whole "
-         "group "
-         "us | until complete us |");
-    puts("|---|---|---|---|---|---|---|---|---|");
-    static const size_t caps[] = {1, 128, 256, 512, 768, 1024, 2048, 4096, 1 << 20};
+    puts("| cap | groups | packed bytes | of the fatbins | image | plan + pack s | bytes decoded | "
+         "time |");
+    puts("|---|---|---|---|---|---|---|---|");
+    struct grouping singles;
+    struct diags diags = {0};
+    groups_plan(items, count, 1, &singles);
+    if (!groups_pack(items, &singles, &diags))
+        return 1;
+    const struct group **alone = mem_alloc(count, sizeof *alone);
+    for (size_t i = 0; i < count; i++)
+        alone[singles.order[i]] = &singles.groups[i];
+    static const size_t caps[] = {1, 64, 96, 128, 192, 256, 512, 1024, 1 << 20};
     for (size_t i = 0; i < sizeof caps / sizeof *caps; i++)
-        measure(items, modules, count, caps[i] == 1 ? 1 : caps[i] * 1024, fatbins);
+        measure(items, modules, count, caps[i] == 1 ? 1 : caps[i] * 1024, fatbins, alone);
+    free(alone);
+    groups_free(&singles);
     arena_free(&arena);
     free(items);
     return 0;
