@@ -76,6 +76,7 @@ enum cli_exit cmd_coverage(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_audit(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_lookups(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_size(struct cli *cli, const struct cli_args *args);
+enum cli_exit cmd_header(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_extract(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_doctor(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_help(struct cli *cli, const struct cli_args *args);
@@ -131,6 +132,10 @@ enum {
 
 enum {
     EXTRACT_FILE,
+};
+
+enum {
+    HEADER_FILE,
 };
 
 enum {

@@ -44,7 +44,7 @@ enum cli_exit cmd_help(struct cli *cli, const struct cli_args *args)
            "usage: kpack [build] [OPTION ...] TARGET.lua ...\n"
            "       kpack COMMAND [ARGUMENT ...]\n\nCommands:\n");
     for (const struct cli_command *command = cli_commands; command->name; command++)
-        printf("  %-8s %s\n", command->name, command->summary);
+        printf("  %-9s %s\n", command->name, command->summary);
     printf("\n'kpack help COMMAND' says more on each; 'kpack --version' prints the version.\n"
            "Exit status: 0 done, 1 failed, 2 wrong usage.\n");
     return CLI_DONE;

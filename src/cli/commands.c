@@ -35,6 +35,11 @@ static const struct cli_option diff_options[] = {
     {0},
 };
 
+static const struct cli_option header_options[] = {
+    [HEADER_FILE] = {'o', NULL, "FILE", "write the header to FILE"},
+    {0},
+};
+
 static const struct cli_option audit_options[] = {
     [AUDIT_LOOKUPS] = {0, "lookups", "FILE",
                        "what the engine asks for, as 'kpack lookups' prints it"},
@@ -120,6 +125,10 @@ const struct cli_command cli_commands[] = {
      "A module that was compiled entry by entry has a cubin for each: name the entry; the\n"
      "file is MODULE.ENTRY.cubin then.\n",
      extract_options, 2, 2, cmd_extract},
+    {"header", "TARGET.lua", "write a C header of a target's names and sizes",
+     "Macros for C and C++: modules, entries, constants, blocks and bytes of shared memory, so\n"
+     "that host code has them from where the kernels have them. Nothing is compiled.\n",
+     header_options, 1, 1, cmd_header},
     {"explain", "TARGET.lua [MODULE]", "say why each unit would be compiled again",
      "For each unit: whether its result is in the cache, or the first thing that differs from its\n"
      "last compile.\n",

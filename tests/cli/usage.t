@@ -5,7 +5,7 @@ import subprocess
 from harness import binary, check, golden, kpack, main, same, test
 
 HELP = [(), ("build",), ("list",), ("show",), ("verify",), ("diff",), ("coverage",), ("audit",), ("lookups",), 
-        ("size",), ("extract",), ("doctor",), ("help",)]
+        ("size",), ("extract",), ("header",), ("doctor",), ("help",)]
 MISTAKES = {
     "nothing": [],
     "command": ["bild"],
