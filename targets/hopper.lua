@@ -1,10 +1,18 @@
 local k = require "kpack"
 
--- The largest ring of a tile of `rows` rows and `columns` columns, after a header for the barriers.
-local function w8a16_ring(rows, columns)
-  return function(t)
-    return 1024 + t["MAX_STAGES_" .. rows] * (columns + 2 * rows) * t.FP8_BLOCK
-  end
+-- The W8A16 tiles of sm_90a: rows x columns of C per tile. A stage of the ring holds 128 of K; after it lie `products`
+-- f32 copies of the tile, which the parties that share out K hand to one another, and C's tile.
+local function w8a16_hopper(rows, columns, products, threads, twin_of)
+  local name = rows .. "x" .. columns
+  return k.entry("w8a16_gemm_hopper_" .. name) {
+    block = threads,
+    smem = function(t)
+      local ring = t["STAGES_" .. name] * (columns + 2 * rows) * t.FP8_BLOCK
+      return 1024 + ring + products * rows * columns * 4 + rows * (columns + 8) * 2
+    end,
+    limits = { spill_bytes = 0 },
+    twin_of = twin_of .. ":" .. twin_of, bits = "same",
+  }
 end
 
 return k.target {
@@ -19,31 +27,30 @@ return k.target {
   },
 
   modules = {
-    -- The W8A16 tiles on wgmma and the bulk tensor copy. A stage holds 128 of K: 64 or 128 columns of the weight
-    -- and the tile's rows of A.
+    -- GROUP_ROWS: row tiles that one group of the raster spans; FP8_BLOCK: weights that share one scale, each way.
+    k.module "w8a16_gemm_hopper_few" {
+      source = "w8a16_gemm_hopper_few.cu",
+      tile = {
+        FP8_BLOCK = 128, GROUP_ROWS = 8,
+        STAGES_16x32 = 24, STAGES_16x64 = 15, STAGES_32x32 = 13, STAGES_32x64 = 9,
+      },
+      entries = {
+        w8a16_hopper(16, 32, 16, 544, "w8a16_gemm_pipelined_m32"),
+        w8a16_hopper(16, 64, 8, 544, "w8a16_gemm_pipelined_m32"),
+        w8a16_hopper(32, 32, 16, 544, "w8a16_gemm_pipelined_m32"),
+        w8a16_hopper(32, 64, 8, 544, "w8a16_gemm_pipelined_m32"),
+      },
+    },
     k.module "w8a16_gemm_hopper" {
       source = "w8a16_gemm_hopper.cu",
       tile = {
-        FP8_BLOCK = 128, GROUP_ROWS = 8, MAX_STAGES = 16,
-        MAX_STAGES_16 = 16, MAX_STAGES_32 = 13, MAX_STAGES_64 = 9, MAX_STAGES_128 = 4,
+        FP8_BLOCK = 128, GROUP_ROWS = 8,
+        STAGES_64x64 = 7, STAGES_64x128 = 5, STAGES_128x128 = 4,
       },
       entries = {
-        k.entry "w8a16_gemm_hopper_m16" {
-          block = 160, smem = w8a16_ring(16, 64), limits = { spill_bytes = 0 },
-          twin_of = "w8a16_gemm_pipelined_m32:w8a16_gemm_pipelined_m32", bits = "same",
-        },
-        k.entry "w8a16_gemm_hopper_m32" {
-          block = 160, smem = w8a16_ring(32, 64), limits = { spill_bytes = 0 },
-          twin_of = "w8a16_gemm_pipelined_m32:w8a16_gemm_pipelined_m32", bits = "same",
-        },
-        k.entry "w8a16_gemm_hopper_m64" {
-          block = 160, smem = w8a16_ring(64, 64), limits = { spill_bytes = 0 },
-          twin_of = "w8a16_gemm_pipelined_m64:w8a16_gemm_pipelined_m64", bits = "same",
-        },
-        k.entry "w8a16_gemm_hopper_m128" {
-          block = 384, smem = w8a16_ring(128, 128), limits = { spill_bytes = 0 },
-          twin_of = "w8a16_gemm_pipe128:w8a16_gemm_pipe128", bits = "same",
-        },
+        w8a16_hopper(64, 64, 3, 640, "w8a16_gemm_pipelined_m64"),
+        w8a16_hopper(64, 128, 1, 640, "w8a16_gemm_pipelined_m64"),
+        w8a16_hopper(128, 128, 0, 384, "w8a16_gemm_pipe128"),
       },
     },
   },

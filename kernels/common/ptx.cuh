@@ -11,6 +11,21 @@ DEVICE u32 smem_address(const void *pointer)
     return static_cast<u32>(__cvta_generic_to_shared(pointer));
 }
 
+// Two bytes, `offset` after the address.
+template <u32 offset> DEVICE u32 shared_load_u16(u32 smem)
+{
+    u16 value;
+    asm volatile("ld.shared.u16 %0, [%1 + %2];" : "=h"(value) : "r"(smem), "n"(offset) : "memory");
+    return value;
+}
+
+// The same value, of which the compiler knows nothing: what is computed from it stays where it stands in the loop.
+DEVICE u32 opaque(u32 value)
+{
+    asm volatile("" : "+r"(value));
+    return value;
+}
+
 // ---- cp.async: global to shared; 16 bytes go past L1 ------------------------------------------------
 
 DEVICE void cp_async_16(u32 smem, const void *global)
@@ -148,6 +163,11 @@ struct alignas(64) tensor_map {
     u8 bytes[128];
 };
 
+DEVICE void tensor_map_prefetch(const tensor_map *map)
+{
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
 // Starts the copy of the map's box at (column, row) to shared memory, 128-byte aligned; its bytes
 // count at `barrier`.
 DEVICE void tma_load_2d(u32 smem, const tensor_map *map, u32 column, u32 row, u32 barrier)
@@ -181,10 +201,11 @@ DEVICE u32 cluster_address(u32 smem, u32 rank)
     return address;
 }
 
-// Arrives at a barrier named by a cluster_address.
+// Arrives at a barrier named by a cluster_address. Orders this block's accesses only: a release for the cluster
+// would cost a fence of the whole device, and readers that hand a slot back have nothing to publish.
 DEVICE void mbarrier_arrive_cluster(u32 barrier)
 {
-    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
 // ---- Barriers of threads -----------------------------------------------------------------------------
@@ -210,6 +231,17 @@ DEVICE void cluster_wait()
 DEVICE void named_barrier(u32 id, u32 threads)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// The same with a number known to the compiler, for barriers where some threads wait and others only arrive.
+template <u32 id, u32 threads> DEVICE void fixed_barrier_wait()
+{
+    asm volatile("bar.sync %0, %1;" ::"n"(id), "n"(threads) : "memory");
+}
+
+template <u32 id, u32 threads> DEVICE void fixed_barrier_arrive()
+{
+    asm volatile("bar.arrive %0, %1;" ::"n"(id), "n"(threads) : "memory");
 }
 
 // ---- wgmma (sm_90a) ----------------------------------------------------------------------------------

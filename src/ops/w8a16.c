@@ -10,19 +10,24 @@ enum {
     M32,
     M64,
     PIPE128,
-    HOPPER_16,
-    HOPPER_32,
-    HOPPER_64,
-    HOPPER_128,
-    ROWS_16,
+    HOPPER,
+    ROWS_16 = HOPPER + W8A16_TWIN_COUNT,
     ROWS_32,
     ROWS_64,
     KERNEL_COUNT
 };
 
+#define FEW_MODULE "w8a16_gemm_hopper_few"
 #define HOPPER_MODULE "w8a16_gemm_hopper"
-#define HOPPER_SMEM(stages, stage_bytes)                                                           \
-    (W8A16_HOPPER_HEADER_BYTES + (stages##u) * (stage_bytes##u))
+/* A header, the ring, the products that are handed over, and C's tile: as the kernels lay them out.
+ */
+#define HOPPER_SMEM(rows, columns, products, stages)                                               \
+    (1024u + (stages##u) * (columns##u + 2 * rows##u) * W8A16_K_BLOCK +                            \
+     products##u * rows##u * columns##u * 4 + rows##u * (columns##u + 8) * 2)
+#define TWIN(module, rows, columns, products, stages, threads)                                     \
+    [HOPPER + W8A16_TWIN_##rows##X##columns] = {module, "w8a16_gemm_hopper_" #rows "x" #columns,   \
+                                                threads,                                           \
+                                                HOPPER_SMEM(rows, columns, products, stages)}
 
 static const struct ops_entry entries[KERNEL_COUNT] = {
     [PIPELINED] = {"w8a16_gemm_pipelined", "w8a16_gemm_pipelined", W8A16_BLOCK, 0},
@@ -30,10 +35,13 @@ static const struct ops_entry entries[KERNEL_COUNT] = {
              W8A16_M32_SMEM_BYTES},
     [M64] = {"w8a16_gemm_pipelined_m64", "w8a16_gemm_pipelined_m64", W8A16_BLOCK, 0},
     [PIPE128] = {"w8a16_gemm_pipe128", "w8a16_gemm_pipe128", W8A16_BLOCK, W8A16_PIPE128_SMEM_BYTES},
-    [HOPPER_16] = {HOPPER_MODULE, "w8a16_gemm_hopper_m16", 160, HOPPER_SMEM(16, 12288)},
-    [HOPPER_32] = {HOPPER_MODULE, "w8a16_gemm_hopper_m32", 160, HOPPER_SMEM(13, 16384)},
-    [HOPPER_64] = {HOPPER_MODULE, "w8a16_gemm_hopper_m64", 160, HOPPER_SMEM(9, 24576)},
-    [HOPPER_128] = {HOPPER_MODULE, "w8a16_gemm_hopper_m128", 384, HOPPER_SMEM(4, 49152)},
+    TWIN(FEW_MODULE, 16, 32, 16, 24, 544),
+    TWIN(FEW_MODULE, 16, 64, 8, 15, 544),
+    TWIN(FEW_MODULE, 32, 32, 16, 13, 544),
+    TWIN(FEW_MODULE, 32, 64, 8, 9, 544),
+    TWIN(HOPPER_MODULE, 64, 64, 3, 7, 640),
+    TWIN(HOPPER_MODULE, 64, 128, 1, 5, 640),
+    TWIN(HOPPER_MODULE, 128, 128, 0, 4, 384),
     [ROWS_16] = {"w8a16_tc_rows", "w8a16_tc_rows_16", W8A16_ROWS_BLOCK, 0},
     [ROWS_32] = {"w8a16_tc_rows", "w8a16_tc_rows_32", W8A16_ROWS_BLOCK, 0},
     [ROWS_64] = {"w8a16_tc_rows", "w8a16_tc_rows_64", W8A16_ROWS_BLOCK, 0},
@@ -56,7 +64,9 @@ static const struct ops_constant constants[] = {
     {"w8a16_gemm_pipe128", "N_TILE", W8A16_PIPE128_TILE},
     {"w8a16_gemm_pipe128", "GROUP_ROWS", W8A16_PIPE128_GROUP_ROWS},
     {"w8a16_gemm_pipe128", "FP8_BLOCK", W8A16_K_BLOCK},
-    {HOPPER_MODULE, "MAX_STAGES", W8A16_HOPPER_MAX_STAGES},
+    {FEW_MODULE, "GROUP_ROWS", W8A16_HOPPER_GROUP_ROWS},
+    {FEW_MODULE, "FP8_BLOCK", W8A16_K_BLOCK},
+    {HOPPER_MODULE, "GROUP_ROWS", W8A16_HOPPER_GROUP_ROWS},
     {HOPPER_MODULE, "FP8_BLOCK", W8A16_K_BLOCK},
     {"w8a16_tc_rows", "N_TILE", W8A16_ROWS_COLS},
     {"w8a16_tc_rows", "FP8_BLOCK", W8A16_K_BLOCK},
@@ -100,7 +110,6 @@ kpk_status w8a16_bind(kpk_image *image, const struct w8a16_desc *desc, struct w8
         .m64 = kernels[M64],
         .pipe128 = kernels[PIPE128],
         .rows = {kernels[ROWS_16], kernels[ROWS_32], kernels[ROWS_64]},
-        .hopper = {kernels[HOPPER_16], kernels[HOPPER_32], kernels[HOPPER_64], kernels[HOPPER_128]},
         .encode = (void (*)(void))ops_tensor_encoder_of(image),
         .sm_count = info.sm_count,
         .no_twins = desc->no_twins,
@@ -109,6 +118,7 @@ kpk_status w8a16_bind(kpk_image *image, const struct w8a16_desc *desc, struct w8
         .no_pipe128 = ops_lever(image, "no_w8a16_pipe128", false),
         .no_rows = ops_lever(image, "no_w8a16_tc_rows", false),
     };
+    memcpy(out_ops->hopper, &kernels[HOPPER], sizeof out_ops->hopper);
     return KPK_OK;
 }
 
@@ -152,16 +162,15 @@ static kpk_status launch(const struct w8a16 *ops, int which, kpk_kernel kernel, 
 static kpk_status try_twin(const struct w8a16 *ops, const struct w8a16_args *args,
                            struct CUstream_st *stream, struct w8a16_route *route)
 {
-    const unsigned twin = w8a16_hopper_twin(args->m);
+    const enum w8a16_twin twin = w8a16_hopper_twin(args->m, args->n, ops->sm_count);
     const struct w8a16_hopper_tile *tile = &w8a16_hopper_tiles[twin];
     struct ops_log log = log_of(ops);
     struct ops_tensor_map weights, rows;
     struct w8a16_args a = *args;
 
-    route->twin = w8a16_hopper_refusal(ops, a.m);
+    route->twin = w8a16_hopper_refusal(ops, twin);
     if (route->twin != W8A16_TAKEN)
         return KPK_OK;
-    struct w8a16_hopper_plan plan = w8a16_hopper_plan(twin, a.m, a.n, ops->sm_count);
     const struct ops_tensor_2d weight = {
         .type = OPS_TENSOR_U8,
         .swizzle = OPS_TENSOR_SWIZZLE_128,
@@ -183,16 +192,18 @@ static kpk_status try_twin(const struct w8a16 *ops, const struct w8a16_args *arg
         .box_rows = tile->rows,
     };
     ops_tensor_encoder encoder = (ops_tensor_encoder)ops->encode;
-    const char *name = entries[HOPPER_16 + twin].name;
+    const int which = HOPPER + (int)twin;
+    const char *name = entries[which].name;
     kpk_status status = ops_tensor_encode(encoder, &log, name, "weight", &weight, &weights);
     if (status == KPK_OK)
         status = ops_tensor_encode(encoder, &log, name, "input", &input, &rows);
     if (status != KPK_OK)
         return status;
-    void *pointers[] = {&weights, &rows, &a.block_scale,  &a.output,   &a.m,
-                        &a.n,     &a.k,  &a.c_row_stride, &plan.stages};
-    return launch_with(ops, HOPPER_16 + (int)twin, ops->hopper[twin], plan.grid, plan.dynamic_smem,
-                       pointers, stream, route);
+    void *pointers[] = {&weights, &rows, &a.block_scale, &a.output,
+                        &a.m,     &a.n,  &a.k,           &a.c_row_stride};
+    return launch_with(ops, which, ops->hopper[twin],
+                       w8a16_hopper_grid(twin, a.m, a.n, ops->sm_count),
+                       entries[which].dynamic_smem, pointers, stream, route);
 }
 
 static kpk_status begin(const struct w8a16 *ops, enum w8a16_launcher launcher,

@@ -54,14 +54,23 @@ extern "C" {
 #define W8A16_PIPE128_MIN_ROWS 256u
 #define W8A16_PIPE128_GROUP_ROWS 8u /* tiles of rows that one raster group spans */
 
-/* The Hopper twins, by the rows of their tile: 16, 32, 64, 128. */
-#define W8A16_HOPPER_TWINS 4u
-#define W8A16_HOPPER_MAX_STAGES 16u
-#define W8A16_HOPPER_HEADER_BYTES 1024u
+#define W8A16_HOPPER_GROUP_ROWS 8u
 
 #define W8A16_ROWS_BLOCK 128u
 #define W8A16_ROWS_COLS 64u
 #define W8A16_ROWS_MAX_ROWS 64u
+
+/* The Hopper twins, by the rows and columns of C that a tile covers. */
+enum w8a16_twin {
+    W8A16_TWIN_16X32,
+    W8A16_TWIN_16X64,
+    W8A16_TWIN_32X32,
+    W8A16_TWIN_32X64,
+    W8A16_TWIN_64X64,
+    W8A16_TWIN_64X128,
+    W8A16_TWIN_128X128,
+    W8A16_TWIN_COUNT
+};
 
 /* Which numeric contract the small-m launchers use. */
 enum w8a16_policy {
@@ -85,7 +94,7 @@ struct w8a16 {
     void *message_user;
     kpk_kernel pipelined, m32, m64, pipe128;
     kpk_kernel rows[3]; /* _16, _32, _64 */
-    kpk_kernel hopper[W8A16_HOPPER_TWINS];
+    kpk_kernel hopper[W8A16_TWIN_COUNT];
     void (*encode)(void); /* cuTensorMapEncodeTiled, which the twins need; NULL: none run */
     uint32_t sm_count;
     bool no_twins;
@@ -152,18 +161,12 @@ KPK_API enum w8a16_refusal w8a16_pipe128_refusal(bool no_pipe128, uint32_t m, ui
 KPK_API enum w8a16_refusal w8a16_rows_refusal(const struct w8a16 *ops, uint32_t m, uint32_t n,
                                               uint32_t k, uint32_t a_row_stride,
                                               uint32_t c_row_stride);
-/* Index into w8a16.hopper for m rows, by the smallest tile that holds them; the largest above 128.
- */
-KPK_API unsigned w8a16_hopper_twin(uint32_t m);
-KPK_API enum w8a16_refusal w8a16_hopper_refusal(const struct w8a16 *ops, uint32_t m);
-/* A twin's launch: whole clusters, and as many stages as fit when the blocks spread over the
- * device's multiprocessors. */
-struct w8a16_hopper_plan {
-    kpk_grid grid;
-    uint32_t stages, dynamic_smem;
-};
-KPK_API struct w8a16_hopper_plan w8a16_hopper_plan(unsigned twin, uint32_t m, uint32_t n,
-                                                   uint32_t sm_count);
+/* The twin that covers the shape soonest: of those with the fewest rows that hold m (from 33 on:
+ * all with 64 or more), the one whose rounds over the device's multiprocessors cost least. */
+KPK_API enum w8a16_twin w8a16_hopper_twin(uint32_t m, uint32_t n, uint32_t sm_count);
+KPK_API enum w8a16_refusal w8a16_hopper_refusal(const struct w8a16 *ops, enum w8a16_twin twin);
+/* Whole clusters, at most one block per multiprocessor: blocks walk over tiles. */
+KPK_API kpk_grid w8a16_hopper_grid(enum w8a16_twin twin, uint32_t m, uint32_t n, uint32_t sm_count);
 /* Index into w8a16.rows for m rows: 0 (_16), 1 (_32), 2 (_64). */
 KPK_API unsigned w8a16_rows_entry(uint32_t m);
 /* The row-tier policy from the two levers and the bind struct's wish. */

@@ -34,26 +34,15 @@ const char *w8a16_refusal_text(enum w8a16_refusal refusal)
     return "unknown refusal";
 }
 
-const struct w8a16_hopper_tile w8a16_hopper_tiles[W8A16_HOPPER_TWINS] = {
-    {.rows = 16,
-     .columns = 64,
-     .cluster = 1,
-     .resident = 3,
-     .max_stages = 16,
-     .stage_bytes = 12288},
-    {.rows = 32,
-     .columns = 64,
-     .cluster = 1,
-     .resident = 3,
-     .max_stages = 13,
-     .stage_bytes = 16384},
-    {.rows = 64, .columns = 64, .cluster = 2, .resident = 3, .max_stages = 9, .stage_bytes = 24576},
-    {.rows = 128,
-     .columns = 128,
-     .cluster = 2,
-     .resident = 1,
-     .max_stages = 4,
-     .stage_bytes = 49152},
+/* Costs as measured on an H200, in cycles of one multiprocessor, roughly. */
+const struct w8a16_hopper_tile w8a16_hopper_tiles[W8A16_TWIN_COUNT] = {
+    [W8A16_TWIN_16X32] = {.rows = 16, .columns = 32, .cluster = 1, .cost = 440},
+    [W8A16_TWIN_16X64] = {.rows = 16, .columns = 64, .cluster = 1, .cost = 720},
+    [W8A16_TWIN_32X32] = {.rows = 32, .columns = 32, .cluster = 1, .cost = 490},
+    [W8A16_TWIN_32X64] = {.rows = 32, .columns = 64, .cluster = 1, .cost = 840},
+    [W8A16_TWIN_64X64] = {.rows = 64, .columns = 64, .cluster = 1, .cost = 870},
+    [W8A16_TWIN_64X128] = {.rows = 64, .columns = 128, .cluster = 1, .cost = 1720},
+    [W8A16_TWIN_128X128] = {.rows = 128, .columns = 128, .cluster = 2, .cost = 2360},
 };
 
 static bool whole_blocks(uint32_t k)
@@ -95,37 +84,56 @@ enum w8a16_refusal w8a16_pipe128_refusal(bool no_pipe128, uint32_t m, uint32_t n
     return pipe128.id == 0 ? W8A16_REFUSED_ABSENT : W8A16_TAKEN;
 }
 
-unsigned w8a16_hopper_twin(uint32_t m)
+/* Clusters of a twin that cover the shape. */
+static uint64_t clusters(enum w8a16_twin twin, uint32_t m, uint32_t n)
 {
-    return m <= 16 ? 0 : m <= 32 ? 1 : m <= 64 ? 2 : 3;
+    const struct w8a16_hopper_tile *tile = &w8a16_hopper_tiles[twin];
+
+    return (uint64_t)w8a16_tiles(w8a16_tiles(n, tile->columns), tile->cluster) *
+           w8a16_tiles(m, tile->rows);
 }
 
-enum w8a16_refusal w8a16_hopper_refusal(const struct w8a16 *ops, uint32_t m)
+enum w8a16_twin w8a16_hopper_twin(uint32_t m, uint32_t n, uint32_t sm_count)
+{
+    const uint32_t fewest = m <= 16 ? 16 : m <= 32 ? 32 : 64;
+    enum w8a16_twin best = W8A16_TWIN_64X64;
+    uint64_t least = UINT64_MAX;
+
+    for (int i = 0; i < W8A16_TWIN_COUNT; i++) {
+        const struct w8a16_hopper_tile *tile = &w8a16_hopper_tiles[i];
+        if (tile->rows < fewest || (fewest < 64 && tile->rows > fewest))
+            continue;
+        uint64_t at_once = sm_count / tile->cluster;
+        uint64_t wanted = clusters((enum w8a16_twin)i, m, n);
+        uint64_t rounds = at_once == 0 ? 1 : (wanted + at_once - 1) / at_once;
+        if (rounds * tile->cost < least) {
+            least = rounds * tile->cost;
+            best = (enum w8a16_twin)i;
+        }
+    }
+    return best;
+}
+
+enum w8a16_refusal w8a16_hopper_refusal(const struct w8a16 *ops, enum w8a16_twin twin)
 {
     if (ops->no_twins)
         return W8A16_REFUSED_ASKED;
-    if (ops->hopper[w8a16_hopper_twin(m)].id == 0)
+    if (ops->hopper[twin].id == 0)
         return W8A16_REFUSED_ABSENT;
     return ops->encode == NULL ? W8A16_REFUSED_DRIVER : W8A16_TAKEN;
 }
 
-struct w8a16_hopper_plan w8a16_hopper_plan(unsigned twin, uint32_t m, uint32_t n, uint32_t sm_count)
+kpk_grid w8a16_hopper_grid(enum w8a16_twin twin, uint32_t m, uint32_t n, uint32_t sm_count)
 {
-    /* A multiprocessor's shared memory, and what the driver keeps of it per block. */
-    const uint32_t sm_bytes = 228 * 1024, kept = 1024;
-    const struct w8a16_hopper_tile *tile = &w8a16_hopper_tiles[twin];
-    struct w8a16_hopper_plan plan;
+    const uint32_t cluster = w8a16_hopper_tiles[twin].cluster;
+    uint64_t wanted = clusters(twin, m, n);
+    uint64_t at_once = sm_count / cluster;
 
-    uint32_t columns = w8a16_tiles(w8a16_tiles(n, tile->columns), tile->cluster) * tile->cluster;
-    plan.grid = (kpk_grid){columns, w8a16_tiles(m, tile->rows), 1};
-    uint64_t blocks = (uint64_t)plan.grid.x * plan.grid.y;
-    uint64_t per_sm = sm_count == 0 ? 1 : (blocks + sm_count - 1) / sm_count;
-    uint32_t resident = per_sm < tile->resident ? (uint32_t)per_sm : tile->resident;
-    plan.stages = (sm_bytes / resident - kept - W8A16_HOPPER_HEADER_BYTES) / tile->stage_bytes;
-    if (plan.stages > tile->max_stages)
-        plan.stages = tile->max_stages;
-    plan.dynamic_smem = W8A16_HOPPER_HEADER_BYTES + plan.stages * tile->stage_bytes;
-    return plan;
+    if (at_once > 0 && wanted > at_once)
+        wanted = at_once;
+    if (wanted > INT32_MAX / cluster)
+        wanted = INT32_MAX / cluster;
+    return (kpk_grid){(uint32_t)wanted * cluster, 1, 1};
 }
 
 unsigned w8a16_rows_entry(uint32_t m)

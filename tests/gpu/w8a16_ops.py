@@ -74,7 +74,7 @@ class Tiles:
         found += [(self.named, name) for name in ("m32", "m64") if f"w8a16_gemm_pipelined_{name}" in self.shipped]
         if not strided and m >= 256 and n % K_BLOCK == 0 and "w8a16_gemm_pipe128" in self.shipped:
             found.append((self.named, "pipelined"))
-        if any("hopper" in name for name in self.shipped):
+        if any(name.startswith("w8a16_gemm_hopper") for name in self.shipped):
             found.append((self.twins, "m32" if strided else "by_m"))
         return found
 

@@ -206,6 +206,7 @@ static void add_target(struct writer *writer)
         .compute_major = image->compute_major,
         .compute_minor = image->compute_minor,
         .min_driver = image->min_driver,
+        .sm_count = image->sm_count,
         .nvrtc_major = 13,
         .raw_bytes = writer->raw_bytes,
     };

@@ -46,7 +46,7 @@ struct build_absent {
 
 struct build_image {
     const char *target, *arch;
-    uint32_t compute_major, compute_minor, min_driver;
+    uint32_t compute_major, compute_minor, min_driver, sm_count;
     const struct build_module *modules; /* sorted by name */
     uint32_t module_count;
     const char *const *blobs; /* texts; their NUL belongs to them */

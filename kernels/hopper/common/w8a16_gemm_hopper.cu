@@ -1,145 +1,69 @@
-// w8a16_gemm_hopper_m16, _m32, _m64, _m128: the "tile" contract (w8a16.cuh) on sm_90a, byte for byte.
+// w8a16_gemm_hopper_64x64, _64x128, _128x128 (rows x columns of C per tile): the "tile" contract on sm_90a with wgmma.
 //
-// The weight is wgmma's A operand, decoded in registers; rows of A are its N side, read from shared memory. That
-// gives the tiles' bits: each K window of 16 goes into the same accumulator in the same order.
-//
-// weights: map of B, u8 [N][K], box 128 x 64 * WARPGROUPS, 128-byte swizzle
-// rows:    map of A, bf16 [M][K], pitch lda, box 64 x ROWS, 128-byte swizzle, zeros outside
-// bs [ceil(N/128)][K/128] f32, C [M][ldc] bf16, 4-byte aligned; K a multiple of 128.
-// Grid (ceil(N / (64 * WARPGROUPS)) rounded up to whole clusters, ceil(M/ROWS)).
-// Dynamic shared memory: HEADER + stages * (64 * WARPGROUPS * 128 + ROWS * 256) bytes, stages in 2..MAX_STAGES.
-//
-// Each warpgroup owns 64 columns. One warp copies: per 128-wide K block a box of the weight and two boxes (the
-// halves of the block) of A, which the blocks of a cluster share: each fetches one half for both.
-#include "e4m3.cuh"
-#include "ptx.cuh"
-
-static_assert(FP8_BLOCK == 128, "one scale per 128 x 128 block of the weight is the checkpoint's format");
+// COLUMN_GROUPS x SPLIT warpgroups multiply: each owns 64 columns and every SPLIT-th K block; the first of a column
+// group adds the products of the others, handed over through shared memory. A cluster's blocks share rows of A: each
+// fetches one half of a K block for both. Arguments and grid: w8a16_hopper.cuh.
+#include "w8a16_hopper.cuh"
 
 constexpr u32 GROUP_THREADS = 128; // of a warpgroup
-constexpr u32 COLUMNS = 64;        // of a warpgroup: wgmma's M
-constexpr u32 MMA_K = 16;
-constexpr u32 WEIGHT_ROW = FP8_BLOCK;              // bytes
-constexpr u32 HALF = FP8_BLOCK / 2;                // K of one 128-byte row of A in shared memory
-constexpr u32 WINDOWS = HALF / MMA_K;              // per half
-constexpr u32 HEADER = 1024;                       // the barriers, and the alignment of the swizzle's atoms
-constexpr u32 EPILOGUE_BARRIER = 1;
+constexpr u32 GROUP_COLUMNS = 64;  // wgmma's M
+constexpr u32 MAX_PRODUCTS = 3; // product buffers of a block
 
-static_assert(2 * MAX_STAGES * 8 <= HEADER, "both barriers of every stage lie in the header");
+// Named barriers; 0 is __syncthreads'. A product buffer is full when its owner has come to FULL + its number, empty when
+// the adding warpgroup has come to EMPTY + its number.
+enum : u32 { STORE_BARRIER = 1, FULL = 2, EMPTY = FULL + MAX_PRODUCTS };
 
-struct Args {
-    const tensor_map *weights, *rows;
-    const float *bs;
-    bf16 *C;
-    u32 M, N, K, ldc, stages;
-    u32 row0, column0; // of this block
-};
+// Comes to barrier `base` + `product` and waits for the other warpgroup, or does not wait. The instruction gets the
+// number as a constant: compute-sanitizer's racecheck follows only such arrivals.
+template <u32 base, bool waits> DEVICE void meet(u32 product)
+{
+    constexpr u32 BOTH = 2 * GROUP_THREADS;
+    if (product == 0)
+        waits ? fixed_barrier_wait<base, BOTH>() : fixed_barrier_arrive<base, BOTH>();
+    else if (product == 1)
+        waits ? fixed_barrier_wait<base + 1, BOTH>() : fixed_barrier_arrive<base + 1, BOTH>();
+    else
+        waits ? fixed_barrier_wait<base + 2, BOTH>() : fixed_barrier_arrive<base + 2, BOTH>();
+}
 
-template <u32 ROWS, u32 WARPGROUPS, u32 CLUSTER> struct Shape {
-    static constexpr u32 BLOCK_COLUMNS = COLUMNS * WARPGROUPS;
-    static constexpr u32 CONSUMERS = GROUP_THREADS * WARPGROUPS;
-    // One thread copies. Its warpgroup is whole where the others take its registers.
-    static constexpr bool TAKES_REGISTERS = WARPGROUPS > 1;
-    static constexpr u32 THREADS = CONSUMERS + (TAKES_REGISTERS ? GROUP_THREADS : WARP);
-    static constexpr u32 WEIGHT_BYTES = BLOCK_COLUMNS * WEIGHT_ROW;
-    static constexpr u32 HALF_BYTES = ROWS * HALF * 2;
+// `adding` and `handing` are the registers per thread of the warpgroups that add and that hand products over, and
+// `halves` the halves of a K block that they hold decoded, 1 or 2.
+template <u32 rows, u32 column_groups, u32 split, u32 cluster, u32 stages, u32 adding, u32 handing, u32 halves>
+struct Shape {
+    static constexpr u32 ROWS = rows, COLUMN_GROUPS = column_groups, SPLIT = split, CLUSTER = cluster;
+    static constexpr u32 STAGES = stages, HALVES = halves;
+    static constexpr u32 COLUMNS = GROUP_COLUMNS * column_groups;
+    static constexpr u32 FLOATS = rows / 2; // of a warpgroup's 64 x rows accumulator, per thread
+    static constexpr u32 CONSUMERS = GROUP_THREADS * column_groups * split;
+    static constexpr u32 THREADS = CONSUMERS + GROUP_THREADS; // one copies: the others take its warpgroup's registers
+    static constexpr u32 ADDING_REGISTERS = adding, HANDING_REGISTERS = handing, COPYING_REGISTERS = 24;
+
+    static constexpr u32 WEIGHT_BYTES = COLUMNS * WEIGHT_ROW;
+    static constexpr u32 HALF_BYTES = rows * HALF * 2;
     static constexpr u32 STAGE_BYTES = WEIGHT_BYTES + 2 * HALF_BYTES;
-    static constexpr u32 OUT_PITCH = BLOCK_COLUMNS + 8; // bf16 elements; keeps eight rows on different banks
-    static_assert(HALF_BYTES % 1024 == 0, "every tile begins on an atom of the swizzle");
-    static_assert(ROWS * OUT_PITCH * 2 <= 2 * STAGE_BYTES, "the output tile fits over two stages");
-    static_assert(CLUSTER == 1 || CLUSTER == 2, "a cluster shares the two halves of a block of A");
+    static constexpr u32 PRODUCT_BYTES = GROUP_THREADS * FLOATS * 4;
+    static constexpr u32 OUT_PITCH = COLUMNS + 8; // bf16 elements
+    static constexpr u32 PRODUCTS = HEADER + stages * STAGE_BYTES;
+    static constexpr u32 OUT = PRODUCTS + column_groups * (split - 1) * PRODUCT_BYTES;
+    static constexpr u32 BYTES = OUT + rows * OUT_PITCH * 2;
+
+    static_assert(HALF_BYTES % 1024 == 0 && WEIGHT_BYTES % 1024 == 0, "every tile begins on an atom of the swizzle");
+    static_assert(cluster == 1 || cluster == 2, "a cluster shares the two halves of a block of A");
+    static_assert(column_groups * (split - 1) <= MAX_PRODUCTS, "there are named barriers for this many products");
+    static_assert(stages > split, "a warpgroup holds one stage while it waits for its next");
+    static_assert(stages <= MAX_STAGES, "the header has barriers for this many");
 };
-
-DEVICE u32 full_barrier(u32 shared, u32 stage)
-{
-    return shared + stage * 8;
-}
-
-DEVICE u32 empty_barrier(u32 shared, u32 stage)
-{
-    return shared + (MAX_STAGES + stage) * 8;
-}
-
-DEVICE void wait(u32 barrier, u32 parity)
-{
-    while (!mbarrier_try_wait(barrier, parity)) {
-    }
-}
-
-// A place in the ring: the stage, and the parity of its current phase.
-struct Ring {
-    u32 stage = 0, parity = 0;
-
-    DEVICE void advance(u32 stages)
-    {
-        if (++stage == stages) {
-            stage = 0;
-            parity ^= 1;
-        }
-    }
-};
-
-// ---- The copying thread ------------------------------------------------------------------------------
-
-template <class S, u32 CLUSTER> DEVICE void produce(const Args &args, u32 shared)
-{
-    const u32 blocks = args.K / FP8_BLOCK;
-    Ring ring;
-    for (u32 block = 0; block < blocks; block++) {
-        wait(empty_barrier(shared, ring.stage), ring.parity ^ 1); // the first round passes at once
-        const u32 full = full_barrier(shared, ring.stage);
-        const u32 weight = shared + HEADER + ring.stage * S::STAGE_BYTES, a = weight + S::WEIGHT_BYTES;
-        mbarrier_arrive_expect(full, S::STAGE_BYTES);
-        tma_load_2d(weight, args.weights, block * FP8_BLOCK, args.column0, full);
-        if (CLUSTER == 1) {
-            tma_load_2d(a, args.rows, block * FP8_BLOCK, args.row0, full);
-            tma_load_2d(a + S::HALF_BYTES, args.rows, block * FP8_BLOCK + HALF, args.row0, full);
-        } else {
-            const u32 half = cluster_rank();
-            tma_load_2d_multicast(a + half * S::HALF_BYTES, args.rows, block * FP8_BLOCK + half * HALF, args.row0,
-                                  full, 3);
-        }
-        ring.advance(args.stages);
-    }
-}
 
 // ---- The multiplying warpgroups ----------------------------------------------------------------------
 
-// Codes in the upper byte of each half of `q` to bf16 bits of value * 2^-120.
-DEVICE u32 place(u32 q, u32 magnitude)
-{
-    return (q & 0x80008000) | (magnitude >> 4);
-}
-
-// NaN codes come out of the exact product as 480 or -480, which no other code gives: make them zeros.
-DEVICE u32 without_nan(u32 pair)
-{
-    const u32 difference = (pair & 0x7fff7fff) ^ 0x43f043f0;
-    if ((difference & 0xffff) == 0)
-        pair &= 0xffff8000;
-    if ((difference >> 16) == 0)
-        pair &= 0x8000ffff;
-    return pair;
-}
-
-// A fragments of one half of a K block: the weights of this lane's columns, `column` and column + 8, decoded.
-DEVICE void decode(u32 (&a)[WINDOWS][4], const u8 *weight, u32 column, u32 first_window)
+// A fragments of one half of a K block; `address` is that of this lane's weights in window 0 of the block.
+DEVICE void decode(u32 (&a)[WINDOWS][4], u32 address, u32 first_window)
 {
     u32 largest = 0;
 #pragma unroll
     for (u32 window = 0; window < WINDOWS; window++)
-#pragma unroll
-        for (u32 i = 0; i < 2; i++) {
-            const u32 chunk = (first_window + window) ^ (column % 8); // the copy engine's swizzle; 8 keeps it
-            const u8 *at = weight + (column + 8 * i) * WEIGHT_ROW + chunk * 16 + threadIdx.x % 4 * 2;
-            const u32 low = *reinterpret_cast<const u16 *>(at), high = *reinterpret_cast<const u16 *>(at + 8);
-            const u32 q = __byte_perm(low, high, 0x1504), p = q << 8; // low's codes in q's upper bytes, high's in p's
-            const u32 q_magnitude = q & 0x7f007f00, p_magnitude = p & 0x7f007f00;
-            largest = u16x2_max(u16x2_max(largest, q_magnitude), p_magnitude);
-            a[window][i] = bf16x2_mul(place(q, q_magnitude), BF16X2_2_POW_120);
-            a[window][2 + i] = bf16x2_mul(place(p, p_magnitude), BF16X2_2_POW_120);
-        }
-    if ((largest & 0xffff) == 0x7f00 || (largest >> 16) == 0x7f00) {
+        decode_window(a[window], window_of(address, first_window + window), largest);
+    if (has_nan(largest)) {
 #pragma unroll
         for (u32 window = 0; window < WINDOWS; window++)
 #pragma unroll
@@ -151,11 +75,7 @@ DEVICE void decode(u32 (&a)[WINDOWS][4], const u8 *weight, u32 column, u32 first
 
 template <u32 ROWS> DEVICE void multiply(float (&inner)[ROWS / 2], const u32 (&a)[4], u64 b, u32 accumulate)
 {
-    if constexpr (ROWS == 16)
-        wgmma_m64n16k16(inner, a, b, accumulate);
-    else if constexpr (ROWS == 32)
-        wgmma_m64n32k16(inner, a, b, accumulate);
-    else if constexpr (ROWS == 64)
+    if constexpr (ROWS == 64)
         wgmma_m64n64k16(inner, a, b, accumulate);
     else
         wgmma_m64n128k16(inner, a, b, accumulate);
@@ -172,154 +92,196 @@ DEVICE void multiply_half(float (&inner)[ROWS / 2], const u32 (&a)[WINDOWS][4], 
     wgmma_commit();
 }
 
-// This warp no longer reads the stage: every block of the cluster that copies into it hears so.
-template <u32 CLUSTER> DEVICE void release(u32 shared, u32 stage)
-{
-    const u32 lane = threadIdx.x % WARP; // lane i tells block i
-    const u32 barrier = empty_barrier(shared, stage);
-    if (CLUSTER == 1 && lane == 0)
-        mbarrier_arrive(barrier);
-    if (CLUSTER > 1 && lane < CLUSTER)
-        mbarrier_arrive_cluster(cluster_address(barrier, lane));
-}
+// One warpgroup's part in the sums of its column group: it adds, or hands its products over. A thread reads what the
+// thread of its place in another warpgroup wrote.
+template <class S, bool ADDS> struct Sum {
+    u8 *products; // [SPLIT - 1] of the column group
+    u32 first;    // its first product buffer in the block
+    u32 split;    // 0 for the warpgroup that adds
 
-template <u32 count> DEVICE void fold(float (&outer)[count], const float (&inner)[count], float scale)
-{
-#pragma unroll
-    for (u32 i = 0; i < count; i++)
-        outer[i] = __fadd_rn(outer[i], __fmul_rn(inner[i], scale));
-}
+    DEVICE float4 *buffer(u32 of) const
+    {
+        return reinterpret_cast<float4 *>(products + (of - 1) * S::PRODUCT_BYTES) + threadIdx.x % GROUP_THREADS;
+    }
 
-// The block's outputs through shared memory, so that rows of C are written in long pieces.
-template <class S, u32 ROWS> DEVICE void store(const Args &args, u8 *stages, const float (&outer)[ROWS / 2])
-{
-    bf16 *out = reinterpret_cast<bf16 *>(stages); // [ROWS][OUT_PITCH]
-    const u32 lane = threadIdx.x % WARP, column = threadIdx.x / WARP * 16 + lane / 4;
-    named_barrier(EPILOGUE_BARRIER, S::CONSUMERS); // every warpgroup is done with the stages
+    // Before the first product: all buffers are empty.
+    DEVICE void open() const
+    {
+        if constexpr (ADDS)
 #pragma unroll
-    for (u32 j = 0; j < ROWS / 8; j++)
+            for (u32 of = 1; of < S::SPLIT; of++)
+                meet<EMPTY, false>(first + of - 1);
+    }
+
+    // After the last: leaves no barrier half full.
+    DEVICE void close() const
+    {
+        if constexpr (!ADDS)
+            meet<EMPTY, true>(first + split - 1);
+    }
+
+    // Takes this warpgroup's own product: into outer, or into its buffer.
+    DEVICE void take(float (&outer)[S::FLOATS], const float (&inner)[S::FLOATS], float scale) const
+    {
+        if constexpr (ADDS) {
+#pragma unroll
+            for (u32 i = 0; i < S::FLOATS; i++)
+                outer[i] = __fadd_rn(outer[i], __fmul_rn(inner[i], scale));
+        } else {
+            float4 *to = buffer(split);
+            meet<EMPTY, true>(first + split - 1);
+#pragma unroll
+            for (u32 i = 0; i < S::FLOATS; i += 4)
+                to[i / 4 * GROUP_THREADS] = make_float4(__fmul_rn(inner[i], scale), __fmul_rn(inner[i + 1], scale),
+                                                        __fmul_rn(inner[i + 2], scale), __fmul_rn(inner[i + 3], scale));
+            meet<FULL, false>(first + split - 1);
+        }
+    }
+
+    // Adds the products of the `others` K blocks after this warpgroup's last that other warpgroups computed: all, or
+    // fewer at the end of K.
+    DEVICE void gather(float (&outer)[S::FLOATS], u32 others) const
+    {
+        if constexpr (ADDS) {
+#pragma unroll
+            for (u32 of = 1; of < S::SPLIT; of++) {
+                if (of > others)
+                    return;
+                const float4 *from = buffer(of);
+                meet<FULL, true>(first + of - 1);
+#pragma unroll
+                for (u32 i = 0; i < S::FLOATS; i += 4) {
+                    const float4 product = from[i / 4 * GROUP_THREADS];
+                    outer[i] = __fadd_rn(outer[i], product.x);
+                    outer[i + 1] = __fadd_rn(outer[i + 1], product.y);
+                    outer[i + 2] = __fadd_rn(outer[i + 2], product.z);
+                    outer[i + 3] = __fadd_rn(outer[i + 3], product.w);
+                }
+                meet<EMPTY, false>(first + of - 1);
+            }
+        }
+    }
+};
+
+// A tile of C through shared memory, so that its rows are written in long pieces; by the adding warpgroups.
+template <class S> DEVICE void store(const Args &args, Place tile, u8 *memory, u32 group, const float (&outer)[S::FLOATS])
+{
+    constexpr u32 THREADS = S::COLUMN_GROUPS * GROUP_THREADS;
+    bf16 *out = reinterpret_cast<bf16 *>(memory + S::OUT); // [ROWS][OUT_PITCH]
+    const u32 lane = threadIdx.x % WARP, thread = group * GROUP_THREADS + threadIdx.x % GROUP_THREADS;
+    const u32 column = thread / WARP * 16 + lane / 4;
+    named_barrier(STORE_BARRIER, THREADS); // the last tile has been read out
+#pragma unroll
+    for (u32 j = 0; j < S::ROWS / 8; j++)
 #pragma unroll
         for (u32 i = 0; i < 4; i++)
             out[(j * 8 + lane % 4 * 2 + i % 2) * S::OUT_PITCH + column + i / 2 * 8] = bf16_from_f32(outer[4 * j + i]);
-    named_barrier(EPILOGUE_BARRIER, S::CONSUMERS);
-    constexpr u32 PAIRS = S::BLOCK_COLUMNS / 2;
-    for (u32 i = threadIdx.x; i < ROWS * PAIRS; i += S::CONSUMERS) {
-        const u32 row = i / PAIRS, n = args.column0 + i % PAIRS * 2;
-        const u32 pair = *reinterpret_cast<const u32 *>(out + row * S::OUT_PITCH + i % PAIRS * 2);
-        if (args.row0 + row >= args.M || n >= args.N)
-            continue;
-        bf16 *at = args.C + static_cast<u64>(args.row0 + row) * args.ldc + n;
-        if (args.ldc % 2 == 0 && n + 1 < args.N) {
-            *reinterpret_cast<u32 *>(at) = pair;
-        } else {
-            at[0] = static_cast<bf16>(pair);
-            if (n + 1 < args.N)
-                at[1] = static_cast<bf16>(pair >> 16);
-        }
-    }
+    named_barrier(STORE_BARRIER, THREADS);
+    write_rows<S>(args, tile, out, thread, THREADS);
 }
 
-template <class S, u32 ROWS, u32 CLUSTER> DEVICE void consume(const Args &args, u32 shared, u8 *stages)
+template <class S, bool ADDS> DEVICE void consume(const Args &args, u32 shared, u8 *memory, u32 group, u32 split)
 {
-    const u32 group = threadIdx.x / GROUP_THREADS, warp = threadIdx.x % GROUP_THREADS / WARP;
-    const u32 column = group * COLUMNS + warp * 16 + threadIdx.x % WARP / 4; // in the block's weight tile
-    const u32 blocks = args.K / FP8_BLOCK;
-    const u32 scale_row = min(args.column0 + group * COLUMNS, args.N - 1) / FP8_BLOCK;
-    const float *scales = args.bs + static_cast<u64>(scale_row) * blocks;
-    float outer[ROWS / 2] = {}, inner[ROWS / 2];
-    u32 a[2][WINDOWS][4];
-    float scale = 0.0f;
-    Ring ring;
-    u32 previous = 0;
+    const u32 blocks = args.K / FP8_BLOCK, thread = threadIdx.x % GROUP_THREADS;
+    const u32 weights = shared + HEADER + weight_offset(group * GROUP_COLUMNS + thread / WARP * 16 + thread % WARP / 4);
+    const u32 products = group * (S::SPLIT - 1);
+    const Sum<S, ADDS> sum = {memory + S::PRODUCTS + products * S::PRODUCT_BYTES, products, split};
+    float outer[S::FLOATS], inner[S::FLOATS];
+    u32 a[S::HALVES][WINDOWS][4];
+    u32 blocks_before = 0; // this block's tiles so far
 
-    for (u32 block = 0; block < blocks; block++) {
-        const float next_scale = scales[block];
-        wait(full_barrier(shared, ring.stage), ring.parity);
-        const u32 offset = ring.stage * S::STAGE_BYTES;
-        const u32 rows = shared + HEADER + offset + S::WEIGHT_BYTES;
-        wgmma_wait<1>(); // the registers of the first half are free
-        decode(a[0], stages + offset, column, 0);
-        wgmma_wait<0>();
-        if (block > 0) {
-            release<CLUSTER>(shared, previous);
-            fold(outer, inner, scale);
+    sum.open();
+    for (u32 tile = blockIdx.x / S::CLUSTER; tile < tile_count<S>(args); tile += gridDim.x / S::CLUSTER) {
+        const Place at = place<S>(args, tile);
+        const u32 scale_row = min(at.column + group * GROUP_COLUMNS, args.N - 1) / FP8_BLOCK;
+        const u32 scale0 = scale_row * blocks; // there are fewer than 2^32 scales
+        Ring<S::STAGES> ring(blocks_before + split);
+#pragma unroll
+        for (u32 i = 0; i < S::FLOATS; i++)
+            outer[i] = 0.0f;
+
+        for (u32 block = split; block < blocks; block += S::SPLIT) {
+            const float scale = block >= S::SPLIT ? args.bs[scale0 + block - S::SPLIT] : 0.0f; // of the last product
+            const u32 offset = ring.stage * S::STAGE_BYTES, rows = shared + HEADER + offset + S::WEIGHT_BYTES;
+            wait(full_barrier(shared, ring.stage), ring.parity);
+            wgmma_wait<S::HALVES - 1>(); // the registers of the first half are free
+            decode(a[0], weights + offset, 0);
+            wgmma_wait<0>();
+            if (block >= S::SPLIT) {
+                release<S>(shared, ring.before(S::SPLIT));
+                sum.take(outer, inner, scale);
+            }
+            multiply_half<S::ROWS>(inner, a[0], rows, true);
+            wgmma_wait<S::HALVES - 1>(); // and those of the second
+            decode(a[S::HALVES - 1], weights + offset, WINDOWS);
+            multiply_half<S::ROWS>(inner, a[S::HALVES - 1], rows + S::HALF_BYTES, false);
+            if (block >= S::SPLIT)
+                sum.gather(outer, S::SPLIT - 1);
+            ring.advance(S::SPLIT);
         }
-        multiply_half<ROWS>(inner, a[0], rows, true);
-        decode(a[1], stages + offset, column, WINDOWS);
-        multiply_half<ROWS>(inner, a[1], rows + S::HALF_BYTES, false);
-        scale = next_scale;
-        previous = ring.stage;
-        ring.advance(args.stages);
+        wgmma_wait<0>();
+        if (split < blocks) {
+            release<S>(shared, ring.before(S::SPLIT));
+            sum.take(outer, inner, args.bs[scale0 + (blocks - 1 - split) / S::SPLIT * S::SPLIT + split]);
+            sum.gather(outer, (blocks - 1) % S::SPLIT);
+        }
+        if constexpr (ADDS)
+            store<S>(args, at, memory, group, outer);
+        blocks_before += blocks;
     }
-    wgmma_wait<0>();
-    fold(outer, inner, scale);
-    store<S, ROWS>(args, stages, outer);
+    sum.close();
 }
 
 // ---- The block ---------------------------------------------------------------------------------------
 
-// Clusters in an order that keeps GROUP_ROWS row tiles together, so that a wave shares A and B in the cache.
-template <class S, u32 ROWS, u32 CLUSTER> DEVICE void place_block(Args &args)
+template <class S> DEVICE void run(const Args &args)
 {
-    const u32 clusters = gridDim.x / CLUSTER;
-    const u32 id = blockIdx.y * clusters + blockIdx.x / CLUSTER;
-    const u32 group = id / (GROUP_ROWS * clusters), in_group = id % (GROUP_ROWS * clusters);
-    const u32 rows = min(GROUP_ROWS, gridDim.y - group * GROUP_ROWS);
-    args.row0 = (group * GROUP_ROWS + in_group % rows) * ROWS;
-    args.column0 = (in_group / rows * CLUSTER + blockIdx.x % CLUSTER) * S::BLOCK_COLUMNS;
-}
-
-template <u32 ROWS, u32 WARPGROUPS, u32 CLUSTER> DEVICE void run(Args args)
-{
-    using S = Shape<ROWS, WARPGROUPS, CLUSTER>;
     extern __shared__ __align__(1024) u8 memory[];
     const u32 shared = smem_address(memory);
-    place_block<S, ROWS, CLUSTER>(args);
     if (threadIdx.x == 0) {
-        for (u32 stage = 0; stage < args.stages; stage++) {
+        for (u32 stage = 0; stage < S::STAGES; stage++) {
             mbarrier_init(full_barrier(shared, stage), 1);
-            mbarrier_init(empty_barrier(shared, stage), S::CONSUMERS / WARP * CLUSTER);
+            mbarrier_init(empty_barrier(shared, stage), S::COLUMN_GROUPS * GROUP_THREADS / WARP * S::CLUSTER);
         }
         fence_mbarrier_init();
     }
     __syncthreads();
-    if (CLUSTER > 1) { // the other block's copies and arrivals need these barriers
+    if constexpr (S::CLUSTER > 1) { // the other block's copies and arrivals need these barriers
         cluster_arrive();
         cluster_wait();
     }
-    if (threadIdx.x >= S::CONSUMERS) {
-        if constexpr (S::TAKES_REGISTERS)
-            registers_give<24>();
+    const u32 warpgroup = __shfl_sync(~0u, threadIdx.x / GROUP_THREADS, 0); // uniform, and known to be
+    const u32 group = warpgroup % S::COLUMN_GROUPS, split = warpgroup / S::COLUMN_GROUPS;
+    if (split >= S::SPLIT) {
+        registers_give<S::COPYING_REGISTERS>();
         if (threadIdx.x == S::CONSUMERS)
-            produce<S, CLUSTER>(args, shared);
+            produce<S>(args, shared);
         __syncwarp();
+    } else if (split == 0) {
+        registers_take<S::ADDING_REGISTERS>();
+        consume<S, true>(args, shared, memory, group, split);
     } else {
-        if constexpr (S::TAKES_REGISTERS)
-            registers_take<240>();
-        consume<S, ROWS, CLUSTER>(args, shared, memory + HEADER);
+        registers_take<S::HANDING_REGISTERS>();
+        consume<S, false>(args, shared, memory, group, split);
     }
-    if (CLUSTER > 1) { // the other block may still arrive at this one's barriers
+    if constexpr (S::CLUSTER > 1) { // the other block may still arrive at this one's barriers
         cluster_arrive();
         cluster_wait();
     }
 }
 
-#define W8A16_HOPPER(rows, warpgroups, cluster, blocks_per_sm)                                                      \
-    extern "C" __global__ void __cluster_dims__(cluster, 1, 1)                                                      \
-        __launch_bounds__(Shape<rows, warpgroups, cluster>::THREADS, blocks_per_sm)                                 \
-            w8a16_gemm_hopper_m##rows(const __grid_constant__ tensor_map weights,                                   \
-                                      const __grid_constant__ tensor_map a, const float *__restrict__ bs,           \
-                                      bf16 *__restrict__ C, u32 M, u32 N, u32 K, u32 ldc, u32 stages)               \
+#define W8A16_HOPPER(tile, rows, column_groups, split, cluster, adding, handing, halves)                            \
+    using Shape_##tile = Shape<rows, column_groups, split, cluster, STAGES_##tile, adding, handing, halves>;        \
+    static_assert(Shape_##tile::THREADS == KPK_BLOCK_w8a16_gemm_hopper_##tile, "the description gives this block"); \
+    static_assert(Shape_##tile::BYTES == KPK_SMEM_w8a16_gemm_hopper_##tile, "the description gives this size");     \
+    extern "C" __global__ void __cluster_dims__(cluster, 1, 1) __launch_bounds__(Shape_##tile::THREADS, 1)          \
+        w8a16_gemm_hopper_##tile(const __grid_constant__ tensor_map weights,                                        \
+                                 const __grid_constant__ tensor_map a, const float *__restrict__ bs,                \
+                                 bf16 *__restrict__ C, u32 M, u32 N, u32 K, u32 ldc)                                \
     {                                                                                                               \
-        using S = Shape<rows, warpgroups, cluster>;                                                                 \
-        static_assert(S::THREADS == KPK_BLOCK_w8a16_gemm_hopper_m##rows, "the description gives this block");       \
-        static_assert(HEADER + MAX_STAGES_##rows * S::STAGE_BYTES == KPK_SMEM_w8a16_gemm_hopper_m##rows,            \
-                      "the description gives this size");                                                           \
-        static_assert(MAX_STAGES_##rows <= MAX_STAGES, "the header has barriers for this many");                    \
-        run<rows, warpgroups, cluster>({&weights, &a, bs, C, M, N, K, ldc, stages, 0, 0});                          \
+        run<Shape_##tile>({&weights, &a, bs, C, M, N, K, ldc});                                                     \
     }
 
-W8A16_HOPPER(16, 1, 1, 3)
-W8A16_HOPPER(32, 1, 1, 3)
-W8A16_HOPPER(64, 1, 2, 3)
-W8A16_HOPPER(128, 2, 2, 1)
+W8A16_HOPPER(64x64, 64, 1, 4, 1, 144, 104, 2)
+W8A16_HOPPER(64x128, 64, 2, 2, 1, 120, 104, 1)
+W8A16_HOPPER(128x128, 128, 2, 1, 2, 240, 240, 2)
