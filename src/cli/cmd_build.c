@@ -8,21 +8,20 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/jobserver.h"
 #include "base/str.h"
 #include "cli/build.h"
 #include "cli/machine.h"
 #include "cli/progress.h"
 #include "cli/report.h"
 #include "compile/recall.h"
+#include "compile/schedule.h"
 
 enum {
     JOBS_MAX = 1024,
     TIMEOUT_DEFAULT = 600,
     TIMEOUT_MAX = 7 * 24 * 3600,
 };
-
-/* Memory that a worker is counted with; the sidecar's peak_bytes say what each unit took. */
-#define WORKER_BYTES (1024ull * 1024 * 1024)
 
 struct options {
     const char *file, *out, *cuda, *cache, *depfile, *commands, *timings;
@@ -39,7 +38,9 @@ struct run {
     struct compile_unit *units; /* of all targets together */
     struct compile_result *results;
     size_t unit_count;
-    size_t *todo, todo_count; /* units that the cache does not have */
+    size_t *todo, todo_count; /* units that the cache does not have; these are they: */
+    struct compile_unit *todo_units;
+    struct jobserver jobs;
     struct cuda cuda;
     struct cache cache;
     struct recall recall;
@@ -300,10 +301,12 @@ static void look_up(struct run *run)
 {
     struct cli *cli = run->cli;
     run->todo = arena_alloc(&cli->arena, run->unit_count, sizeof *run->todo);
+    run->todo_units = arena_alloc(&cli->arena, run->unit_count, sizeof *run->todo_units);
     for (size_t i = 0; i < run->unit_count && !build_stopped(); i++) {
         if (recall_find(&run->recall, &run->units[i], &cli->arena, &run->results[i], &cli->diags))
             continue;
         recall_expect(&run->recall, &run->units[i]);
+        run->todo_units[run->todo_count] = run->units[i];
         run->todo[run->todo_count++] = i;
     }
     cli_flush(cli);
@@ -311,20 +314,13 @@ static void look_up(struct run *run)
 
 static void choose_workers(struct run *run)
 {
-    uint64_t most = run->memory / WORKER_BYTES;
-    run->workers = run->options.jobs ? run->options.jobs : machine_cores();
-    if (run->workers > run->todo_count)
-        run->workers = (unsigned)run->todo_count;
-    if (run->memory && run->workers > most)
-        run->workers = most ? (unsigned)most : 1;
-    if (!run->workers)
-        run->workers = 1;
+    unsigned most = run->options.jobs ? run->options.jobs : machine_cores();
+    run->workers = (unsigned)schedule_width(run->todo_units, run->todo_count, run->memory, most);
 }
 
 struct compiling {
     struct run *run;
     struct progress progress;
-    const struct compile_unit *units;
     const struct compile_result *results;
 };
 
@@ -334,7 +330,7 @@ static void compile_event(void *user, enum compile_event event, size_t unit)
     struct compiling *compiling = user;
     struct run *run = compiling->run;
     if (event == COMPILE_FINISHED && compiling->results[unit].status == COMPILE_OK)
-        recall_keep(&run->recall, &compiling->units[unit], &compiling->results[unit],
+        recall_keep(&run->recall, &run->todo_units[unit], &compiling->results[unit],
                     &run->cli->diags);
     progress_event(&compiling->progress, event, unit);
 }
@@ -342,11 +338,9 @@ static void compile_event(void *user, enum compile_event event, size_t unit)
 static void compile(struct run *run)
 {
     struct arena *arena = &run->cli->arena;
-    struct compile_unit *units = arena_alloc(arena, run->todo_count, sizeof *units);
+    const struct compile_unit *units = run->todo_units;
     struct compile_result *results = arena_alloc(arena, run->todo_count, sizeof *results);
-    for (size_t i = 0; i < run->todo_count; i++)
-        units[i] = run->units[run->todo[i]];
-    struct compiling compiling = {.run = run, .units = units, .results = results};
+    struct compiling compiling = {.run = run, .results = results};
     progress_start(&compiling.progress, run->cli, run->options.progress, units, results,
                    run->todo_count);
     struct compile_options options = {
@@ -354,6 +348,8 @@ static void compile(struct run *run)
         .workers = run->workers,
         .unit_timeout = run->options.timeout,
         .worker_memory = run->memory,
+        .memory = run->memory,
+        .jobs = run->jobs.in >= 0 ? &run->jobs : NULL,
         .keep_going = run->options.keep_going,
         .event = compile_event,
         .event_user = &compiling,
@@ -395,13 +391,17 @@ static void publish(struct run *run)
     }
 }
 
-static void say_tools(const struct run *run)
+static void say_tools(const struct run *run, bool reached)
 {
     const struct cuda *cuda = &run->cuda;
-    if (run->options.verbose)
-        fprintf(stderr, "kpack: NVRTC %s, found by %s; %u worker%s\n",
-                report_name(&run->cli->arena, cuda->nvrtc), cuda->found_by, run->workers,
-                run->workers == 1 ? "" : "s");
+    if (!run->options.verbose)
+        return;
+    fprintf(stderr, "kpack: NVRTC %s, found by %s; %u worker%s\n",
+            report_name(&run->cli->arena, cuda->nvrtc), cuda->found_by, run->workers,
+            run->workers == 1 ? "" : "s");
+    if (!reached)
+        fprintf(stderr,
+                "kpack: make's jobserver cannot be reached: begin the recipe's line with '+'\n");
 }
 
 static void summary(const struct run *run)
@@ -456,7 +456,7 @@ static enum cli_exit build_all(struct run *run, const struct cli_args *args)
         return CLI_FAILED;
     look_up(run);
     choose_workers(run);
-    say_tools(run);
+    say_tools(run, jobserver_open(&run->jobs, getenv("MAKEFLAGS")));
     if (!build_stopped())
         compile(run);
     if (!build_stopped())
@@ -479,7 +479,7 @@ static enum cli_exit build_all(struct run *run, const struct cli_args *args)
 
 enum cli_exit cmd_build(struct cli *cli, const struct cli_args *args)
 {
-    struct run run = {.cli = cli, .start = machine_now()};
+    struct run run = {.cli = cli, .start = machine_now(), .jobs = {.in = -1, .out = -1}};
     if (!parse_options(&run, args))
         return CLI_USAGE;
     catch_signals();
@@ -487,6 +487,7 @@ enum cli_exit cmd_build(struct cli *cli, const struct cli_args *args)
     enum cli_exit exit = CLI_DONE;
     if (!build_record_holds(&run.record, cli, run.options.dry_run, run.options.quiet))
         exit = load_targets(&run, args) ? build_all(&run, args) : CLI_FAILED;
+    jobserver_close(&run.jobs);
     recall_close(&run.recall);
     build_record_free(&run.record);
     cache_close(&run.cache);

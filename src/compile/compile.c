@@ -6,15 +6,15 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/jobserver.h"
 #include "base/proc.h"
 #include "compile/nvrtc_log.h"
 #include "compile/ptxas_log.h"
+#include "compile/schedule.h"
 #include "compile/wire.h"
 #include "compile/worker.h"
 
@@ -49,9 +49,9 @@ struct run {
     size_t shown;             /* units whose diags were moved on */
     bool *done;
     double start;
-    size_t *order, next; /* units not yet handed out: order[next..count) */
+    struct schedule schedule;
     struct worker *workers;
-    size_t worker_count, running;
+    size_t worker_count;
     unsigned failed_starts;
     bool any_ready, stop; /* stop: nothing more is handed out */
     bool abort;           /* and what runs is killed */
@@ -68,46 +68,6 @@ static void tell(struct run *run, enum compile_event event, size_t unit)
 {
     if (run->options->event)
         run->options->event(run->options->event_user, event, unit);
-}
-
-/* ---- Order --------------------------------------------------------------------------------------
- */
-
-struct rank {
-    size_t unit;
-    double seconds;
-    off_t bytes;
-};
-
-static int by_rank(const void *a, const void *b)
-{
-    const struct rank *x = a, *y = b;
-    bool x_known = x->seconds > 0, y_known = y->seconds > 0;
-    if (x_known != y_known)
-        return x_known ? 1 : -1;
-    if (x->seconds != y->seconds)
-        return x->seconds < y->seconds ? 1 : -1;
-    if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? 1 : -1;
-    return x->unit < y->unit ? -1 : x->unit > y->unit;
-}
-
-static void make_order(struct run *run)
-{
-    struct arena arena = {0};
-    struct rank *ranks = arena_alloc(&arena, run->count, sizeof *ranks);
-    for (size_t i = 0; i < run->count; i++) {
-        const struct compile_unit *unit = &run->units[i];
-        struct stat info;
-        bool known = unit->expected_seconds > 0;
-        bool sized = !known && stat(path_join(&arena, unit->root, unit->source), &info) == 0;
-        ranks[i] = (struct rank){i, known ? unit->expected_seconds : 0, sized ? info.st_size : 0};
-    }
-    qsort(ranks, run->count, sizeof *ranks, by_rank);
-    run->order = arena_alloc(run->arena, run->count, sizeof *run->order);
-    for (size_t i = 0; i < run->count; i++)
-        run->order[i] = ranks[i].unit;
-    arena_free(&arena);
 }
 
 /* ---- Ending a unit
@@ -155,7 +115,7 @@ static void unit_done(struct run *run, struct worker *worker, enum compile_statu
     if (status != COMPILE_OK && !run->options->keep_going)
         run->stop = true;
     worker->unit = NO_UNIT;
-    run->running--;
+    schedule_done(&run->schedule, unit);
     run->done[unit] = true;
     move_diags(run, false);
     tell(run, COMPILE_FINISHED, unit);
@@ -245,13 +205,11 @@ static void start_failed(struct run *run)
     diag_error(run->diags, "no compile worker starts: %u tries in a row failed", STARTS_MAX);
 }
 
-static void hand_out(struct run *run, struct worker *worker)
+static void hand_out(struct run *run, struct worker *worker, size_t unit)
 {
-    size_t unit = run->order[run->next++];
     worker->unit = unit;
     worker->started = worker->memory_checked = now();
     worker->peak_bytes = 0;
-    run->running++;
     tell(run, COMPILE_STARTED, unit);
     if (!worker->proc.pid) {
         static const char *const argv[] = {"/proc/self/exe", COMPILE_WORKER_ARG, NULL};
@@ -482,14 +440,17 @@ static void check_limits(struct run *run, struct worker *worker, double time)
 
 static void poll_workers(struct run *run)
 {
-    struct pollfd *fds = mem_alloc(run->worker_count * 3, sizeof *fds);
+    size_t count = run->worker_count * 3;
+    struct pollfd *fds = mem_alloc(count + 1, sizeof *fds);
     for (size_t i = 0; i < run->worker_count; i++) {
         const struct worker *worker = &run->workers[i];
         fds[i * 3] = (struct pollfd){worker->proc.pid ? worker->proc.out : -1, POLLIN, 0};
         fds[i * 3 + 1] = (struct pollfd){worker->proc.pid ? worker->proc.error : -1, POLLIN, 0};
         fds[i * 3 + 2] = (struct pollfd){worker->to_send.len ? worker->proc.in : -1, POLLOUT, 0};
     }
-    int ready = poll(fds, (nfds_t)(run->worker_count * 3), TICK_MS);
+    if (run->schedule.waits)
+        fds[count++] = (struct pollfd){run->options->jobs->in, POLLIN, 0};
+    int ready = poll(fds, (nfds_t)count, TICK_MS);
     double time = now();
     for (size_t i = 0; i < run->worker_count; i++) {
         struct worker *worker = &run->workers[i];
@@ -518,14 +479,21 @@ static bool wants_stop(const struct run *run)
     return run->abort || (run->options->stop && *run->options->stop);
 }
 
+static void hand_all_out(struct run *run)
+{
+    for (size_t i = 0; i < run->worker_count && !run->stop; i++) {
+        size_t unit = run->workers[i].unit == NO_UNIT ? schedule_next(&run->schedule) : NO_UNIT;
+        if (unit != SCHEDULE_NONE)
+            hand_out(run, &run->workers[i], unit);
+    }
+}
+
 static void loop(struct run *run)
 {
     double ticked = 0;
     while (!wants_stop(run)) {
-        for (size_t i = 0; i < run->worker_count && !run->stop; i++)
-            if (run->workers[i].unit == NO_UNIT && run->next < run->count)
-                hand_out(run, &run->workers[i]);
-        if (!run->running && (run->stop || run->next == run->count))
+        hand_all_out(run);
+        if (!run->schedule.running && (run->stop || schedule_is_empty(&run->schedule)))
             break;
         poll_workers(run);
         if (now() - ticked >= TICK_MS * 1e-3) {
@@ -567,13 +535,14 @@ bool compile_run(const struct compile_unit *units, size_t count,
     struct sigaction pipe_before, child_before;
     sigaction(SIGPIPE, &ignore, &pipe_before);
     sigaction(SIGCHLD, &standard, &child_before);
-    make_order(&run);
+    schedule_start(&run.schedule, units, count, options);
     run.done = arena_alloc(arena, count, sizeof *run.done);
     run.unit_diags = mem_alloc(count, sizeof *run.unit_diags);
     run.workers = mem_alloc(run.worker_count, sizeof *run.workers);
     for (size_t i = 0; i < run.worker_count; i++)
         discard(&run.workers[i]);
     loop(&run);
+    schedule_end(&run.schedule);
     free(run.workers);
     move_diags(&run, true);
     free(run.unit_diags);

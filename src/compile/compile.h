@@ -99,6 +99,8 @@ struct compile_options {
     unsigned workers;       /* at least 1 */
     unsigned unit_timeout;  /* seconds; 0: none */
     uint64_t worker_memory; /* resident bytes one worker may use; 0: no limit */
+    uint64_t memory;        /* bytes that the units of a moment may be expected to use; 0: any */
+    struct jobserver *jobs; /* make's, asked for a slot for each unit but the first; may be NULL */
     bool keep_going;        /* go on with the rest after a unit failed */
     /* Called in the parent, unit == SIZE_MAX for a tick. What is to be said of a unit comes into
      * diags once all units before it are done, so that its order is theirs. */

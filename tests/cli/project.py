@@ -64,14 +64,14 @@ def left_behind(folder):
 class Started:
     """A build that runs; every process of it carries a mark in its environment."""
 
-    def __init__(self, folder, *args, env=None, fake=FAKE):
+    def __init__(self, folder, *args, env=None, fake=FAKE, **more):
         self.mark = f"KPACK_TEST_MARK={os.getpid()}-{time.monotonic_ns()}"
         name, value = self.mark.split("=")
         args = [*args] if args else ["tiny.lua"]
         self.process = subprocess.Popen(
             [binary(), *(["--cuda", fake] if fake else []), *args], cwd=folder,
             env=environment({**(env or {}), name: value}), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
 
     def processes(self):
         found = []
