@@ -83,9 +83,8 @@ const struct cli_command cli_commands[] = {
      "The word 'build' may be left out. Images go to out/NAME.kpk under the project root: the\n"
      "target file's folder, or that folder's parent when it is called targets. An image whose\n"
      "bytes would not change is left alone; NAME.kpk.json beside it says what it was made from.\n"
-     "A unit whose result is in the cache is not compiled. The others are, in worker processes: "
-     "as\n"
-     "many as fit into memory by the units' last peaks (set KPACK_MEM, such as 8G, to bound it).\n",
+     "A unit whose result is in the cache is not compiled. The others are, in worker processes,\n"
+     "as many as fit into memory by the units' last peaks (or KPACK_MEM, such as 8G).\n",
      build_options, 1, SIZE_MAX, cmd_build},
     {"list", "IMAGE", "print what an image ships", NULL, image_options, 1, 1, cmd_list},
     {"show", "IMAGE MODULE[:ENTRY]", "print one module or entry of an image", NULL, image_options,
