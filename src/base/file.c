@@ -91,11 +91,27 @@ static bool flush_dir(const char *dir)
     return ok;
 }
 
-bool file_publish(const char *path, const void *bytes, size_t size, struct diags *diags)
+/* Where a file goes that is published as `path`: a link stays a link, and what is no regular file,
+ * a device perhaps, stays what it is. NULL with an error in the latter case. */
+static const char *publish_place(struct arena *arena, const char *path, struct diags *diags)
 {
-    struct arena arena = {0};
-    char *dir = path_dir(&arena, path);
-    char *aside = arena_printf(&arena, "%s/.%s.XXXXXX", dir, path_base(path));
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return path;
+    if (!S_ISREG(info.st_mode)) {
+        diag_error(diags, "cannot write '%s': it is %s", path,
+                   S_ISDIR(info.st_mode) ? "a folder" : "no regular file");
+        return NULL;
+    }
+    return lstat(path, &info) == 0 && S_ISLNK(info.st_mode) ? path_real(arena, path, diags) : path;
+}
+
+/* `shown` is the name in messages. */
+static bool publish(const char *path, const char *shown, const void *bytes, size_t size,
+                    struct arena *arena, struct diags *diags)
+{
+    char *dir = path_dir(arena, path);
+    char *aside = arena_printf(arena, "%s/.%s.XXXXXX", dir, path_base(path));
     const char *step = "create a file beside";
     int fd = mkostemp(aside, O_CLOEXEC);
     bool made = fd >= 0, ok = made;
@@ -118,8 +134,16 @@ bool file_publish(const char *path, const void *bytes, size_t size, struct diags
     if (!ok) {
         if (made)
             unlink(aside);
-        diag_error(diags, "cannot %s '%s': %s", step, path, strerror(error));
+        diag_error(diags, "cannot %s '%s': %s", step, shown, strerror(error));
     }
+    return ok;
+}
+
+bool file_publish(const char *path, const void *bytes, size_t size, struct diags *diags)
+{
+    struct arena arena = {0};
+    const char *place = publish_place(&arena, path, diags);
+    bool ok = place && publish(place, path, bytes, size, &arena, diags);
     arena_free(&arena);
     return ok;
 }

@@ -20,7 +20,8 @@ bool file_is_dir(const char *path);
 
 /* Makes `path` hold exactly these bytes, or leaves it as it was: writes a file aside in the same
  * folder, flushes it to the disk, renames it, flushes the folder. The file aside is removed on
- * failure. */
+ * failure. A symbolic link stays, and the file that it names is written; a folder, a device or a
+ * FIFO is an error. */
 bool file_publish(const char *path, const void *bytes, size_t size, struct diags *diags);
 
 /* As file_publish, but a file that holds these bytes already is left as it is. */
