@@ -261,6 +261,39 @@ static void test_preload_reaches_further(void **state)
     }
 }
 
+/* A forger's frames, their digest right, used in any order: what loads is one of the four cubins,
+ * by its own digest. KPK_FUZZ_RUNS=100000 sets how many frames. */
+static void test_random_frames(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *wanted = getenv("KPK_FUZZ_RUNS");
+    unsigned long runs = wanted != NULL ? strtoul(wanted, NULL, 10) : 200;
+    size_t size = group_of(fixture)->packed_size;
+    uint8_t *genuine = malloc(size);
+    assert_non_null(genuine);
+    memcpy(genuine, packed(fixture), size);
+    uint32_t random = 1;
+    unsigned long loaded = 0, refused = 0;
+    for (unsigned long run = 0; run < runs; run++) {
+        for (unsigned long times = 1 + run % 3; times > 0; times--) {
+            random = random * 1664525 + 1013904223;
+            size_t reach = run % 4 == 0 ? 200 : size; /* a quarter where frames and tables begin */
+            packed(fixture)[(random >> 8) % reach] ^= (uint8_t)(1 << (random >> 5 & 7));
+        }
+        build_seal_group(&fixture->bytes, 0);
+        reopen(fixture);
+        for (int i = 0; i < MEMBERS; i++) {
+            kpk_status status =
+                load(fixture, (int)(run + (uint32_t)i * (run & 2 ? 3 : 1)) % MEMBERS);
+            assert_true(status == KPK_OK || status == KPK_ERR_DAMAGED);
+            *(status == KPK_OK ? &loaded : &refused) += 1;
+        }
+        memcpy(packed(fixture), genuine, size);
+    }
+    free(genuine);
+    assert_true(loaded > runs / 4 && refused > runs);
+}
+
 /* One raw block under a window of 2^(10 + exponent) bytes. */
 static size_t write_frame(uint8_t *to, int exponent, const void *raw, size_t size)
 {
@@ -318,15 +351,11 @@ static void test_windows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_every_order),
-        TEST(test_goes_on_where_it_stopped),
-        TEST(test_trim_forgets),
-        TEST(test_file_may_change_after_first_use),
-        TEST(test_flips_anywhere),
-        TEST(test_bad_tails),
-        TEST(test_one_cubin_is_another),
-        TEST(test_preload_reaches_further),
-        TEST(test_windows),
+        TEST(test_every_order),          TEST(test_goes_on_where_it_stopped),
+        TEST(test_trim_forgets),         TEST(test_file_may_change_after_first_use),
+        TEST(test_flips_anywhere),       TEST(test_bad_tails),
+        TEST(test_one_cubin_is_another), TEST(test_preload_reaches_further),
+        TEST(test_random_frames),        TEST(test_windows),
     };
     return cmocka_run_group_tests_name("runtime_groups", tests, NULL, NULL);
 }
