@@ -13,8 +13,7 @@ constexpr u32 MAX_PRODUCTS = 3; // product buffers of a block
 // the adding warpgroup has come to EMPTY + its number.
 enum : u32 { STORE_BARRIER = 1, FULL = 2, EMPTY = FULL + MAX_PRODUCTS };
 
-// Comes to barrier `base` + `product` and waits for the other warpgroup, or does not wait. The instruction gets the
-// number as a constant: compute-sanitizer's racecheck follows only such arrivals.
+// Comes to barrier `base` + `product` and waits for the other warpgroup, or does not wait.
 template <u32 base, bool waits> DEVICE void meet(u32 product)
 {
     constexpr u32 BOTH = 2 * GROUP_THREADS;
