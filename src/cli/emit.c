@@ -64,8 +64,14 @@ json_t *emit_count_or_null(bool present, uint64_t value)
 
 void emit_set(json_t *object, const char *key, json_t *value)
 {
-    if (json_object_set_new(object, key, value) != 0)
-        must(NULL);
+    if (json_object_set(object, key, value) != 0) { /* not UTF-8 */
+        struct str escaped = {0};
+        str_add_printable(&escaped, key, strlen(key));
+        if (json_object_set(object, str_text(&escaped), value) != 0)
+            must(NULL);
+        str_free(&escaped);
+    }
+    json_decref(value);
 }
 
 void emit_append(json_t *array, json_t *value)

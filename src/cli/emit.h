@@ -10,7 +10,7 @@
 
 json_t *emit_object(void);
 json_t *emit_array(void);
-/* Text that is not UTF-8 is escaped as report_name does. */
+/* Text that is not UTF-8, and a key of emit_set, is escaped as report_name does. */
 json_t *emit_string(const char *text);
 json_t *emit_integer(int64_t value);
 json_t *emit_count(uint64_t value);

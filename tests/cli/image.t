@@ -4,8 +4,12 @@ import json
 import os
 import struct
 import subprocess
+import sys
 
 from harness import ROOT, Folder, binary, check, golden, kpack, main, read, same, test, unprivileged, write
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "golden"))
+from read_kpk import digest  # noqa: E402
 
 SAMPLE = os.path.join(ROOT, "out", "tests", "sample_image")
 CUBIN = os.path.join(ROOT, "tests", "golden", "cubins", "nvrtc130-sm_90a.cubin")
@@ -113,6 +117,22 @@ def _():
         same(sum(g["raw_bytes"] for g in groups), image["raw_bytes"])
         check(all(0 < g["packed_bytes"] < image["file_bytes"] for g in groups), groups)
         same(sorted({m for g in groups for m in g["modules"]}), ["alpha", "beta", "gamma"])
+
+
+@test("JSON is UTF-8 whatever bytes an image's names have")
+def _():
+    with Folder() as folder:
+        path = make(folder, "sample")
+        image = bytearray(read(path))
+        end = sum(struct.unpack_from("<QQ", image, 32))  # of the index
+        for old, new in ((b"TILE_M\0", b"TILE_\xff\0"), (b"alpha.cu\0", b"\xfflpha.cu\0")):
+            image[384:end] = image[384:end].replace(old, new)
+        image[48:64] = digest(bytes(image[384:end]))
+        image[368:384] = digest(bytes(image[:368]))
+        write(path, bytes(image))
+        alpha = json.loads(run(folder, "list", path, "--json").out)["modules"][0]
+        same(alpha["constants"], {"BIAS": -5, "TILE_\\xFF": 128, "WIDE": -2**63})
+        same(alpha["source"], "kernels/base/\\xFFlpha.cu")
 
 
 @test("the JSON of show is that of list")
