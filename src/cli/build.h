@@ -44,6 +44,13 @@ struct build_target {
     struct digest image_digest, sidecar_digest; /* of what is there now */
 };
 
+/* What 'kpack build' does, but that it returns when a signal has stopped it, and that the images
+ * carry the stamp, unless it is NULL. The caller cleans up and calls build_end. */
+enum cli_exit build_run(struct cli *cli, const struct cli_args *args, const char *stamp);
+
+/* Ends the process by the signal that stopped the build, if one did. */
+void build_end(void);
+
 /* Whether a signal asked the build to end. */
 bool build_stopped(void);
 
@@ -117,7 +124,8 @@ const char *build_line(struct cli *cli, const struct build_target *build);
 /* The last line of a build. `workers` 0: nothing was compiled. */
 void build_summary(size_t done, size_t units, size_t hits, double seconds, unsigned workers);
 
-/* Writes the image (when its bytes differ from what is there) and then the sidecar beside it. */
-bool build_publish(struct cli *cli, struct build_target *build, bool stamp);
+/* Writes the image (when its bytes differ from what is there) and then the sidecar beside it. The
+ * image carries a stamp of this build when `stamp` is set, else `carried` unless it is NULL. */
+bool build_publish(struct cli *cli, struct build_target *build, bool stamp, const char *carried);
 
 #endif

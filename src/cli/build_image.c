@@ -117,7 +117,7 @@ static struct image image_of(struct arena *arena, const struct build_target *bui
     };
 }
 
-bool build_publish(struct cli *cli, struct build_target *build, bool stamp)
+bool build_publish(struct cli *cli, struct build_target *build, bool stamp, const char *carried)
 {
     struct image image = image_of(&cli->arena, build);
     struct str bytes = {0};
@@ -127,8 +127,7 @@ bool build_publish(struct cli *cli, struct build_target *build, bool stamp)
         json_decref(made_from);
         return false;
     }
-    if (stamp)
-        image.stamp = build_stamp_text(cli, made_from);
+    image.stamp = stamp ? build_stamp_text(cli, made_from) : carried;
     bool ok = image_write(&image, 0, &bytes, &build->stats, &cli->diags) &&
               file_update(build->path, bytes.data, bytes.len, &build->written, &cli->diags);
     if (ok) {

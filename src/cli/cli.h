@@ -98,6 +98,7 @@ enum {
     BUILD_DEPFILE,
     BUILD_COMMANDS,
     BUILD_TIMINGS,
+    BUILD_OPTIONS, /* how many there are */
 };
 
 enum {
@@ -112,6 +113,11 @@ enum {
 
 enum {
     LIST_JSON, /* of list, show, size and coverage */
+};
+
+enum {
+    VERIFY_REBUILD,
+    VERIFY_JSON,
 };
 
 enum {

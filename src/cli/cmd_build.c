@@ -27,6 +27,7 @@ struct options {
     const char *file, *out, *cuda, *cache, *depfile, *commands, *timings;
     unsigned jobs, timeout; /* jobs 0: one per core */
     bool keep_going, verbose, quiet, stamp, no_cache, dry_run;
+    const char *carried; /* the stamp that the image carries; NULL: none, or one made by `stamp` */
     enum progress_mode progress;
 };
 
@@ -384,7 +385,7 @@ static void publish(struct run *run)
         struct build_target *build = &run->builds[i];
         if (!build->ok)
             continue;
-        build->ok = build_publish(run->cli, build, run->options.stamp);
+        build->ok = build_publish(run->cli, build, run->options.stamp, run->options.carried);
         cli_flush(run->cli);
         if (build->ok && !run->options.quiet)
             printf("%s%s\n", build_line(run->cli, build), build->written ? "" : ", unchanged");
@@ -466,10 +467,8 @@ static enum cli_exit build_all(struct run *run, const struct cli_args *args)
             build_record_git(&run->record, &run->builds[i]);
         publish(run);
     }
-    if (build_stopped()) {
-        die_by(stop_signal);
+    if (build_stopped())
         return CLI_FAILED;
-    }
     write_depfile(run);
     keep_record(run, args);
     if (!run->options.quiet)
@@ -477,11 +476,12 @@ static enum cli_exit build_all(struct run *run, const struct cli_args *args)
     return cli->diags.errors ? CLI_FAILED : CLI_DONE;
 }
 
-enum cli_exit cmd_build(struct cli *cli, const struct cli_args *args)
+enum cli_exit build_run(struct cli *cli, const struct cli_args *args, const char *stamp)
 {
     struct run run = {.cli = cli, .start = machine_now(), .jobs = {.in = -1, .out = -1}};
     if (!parse_options(&run, args))
         return CLI_USAGE;
+    run.options.carried = stamp;
     catch_signals();
     open_cache(&run, args);
     enum cli_exit exit = CLI_DONE;
@@ -491,5 +491,18 @@ enum cli_exit cmd_build(struct cli *cli, const struct cli_args *args)
     recall_close(&run.recall);
     build_record_free(&run.record);
     cache_close(&run.cache);
+    return exit;
+}
+
+void build_end(void)
+{
+    if (build_stopped())
+        die_by(stop_signal);
+}
+
+enum cli_exit cmd_build(struct cli *cli, const struct cli_args *args)
+{
+    enum cli_exit exit = build_run(cli, args, NULL);
+    build_end();
     return exit;
 }

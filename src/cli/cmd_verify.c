@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "base/digest.h"
+#include "cli/build.h"
 #include "cli/code.h"
+#include "cli/emit.h"
+#include "cli/rebuild.h"
 #include "cli/report.h"
 #include "cli/view.h"
 
@@ -62,22 +65,104 @@ static void check_module(struct view *view, uint32_t index)
                       "module '%s': its recorded digest is not that of its cubins", module.name);
 }
 
+static bool check_image(struct view *view)
+{
+    struct cli *cli = view->cli;
+    bool ok = kpk_verify(view->image) == KPK_OK;
+    if (!ok && !cli->diags.errors)
+        diag_error_at(&cli->diags, (struct loc){.file = view->path}, "the image is damaged");
+    for (uint32_t i = 0; ok && i < view->info.module_count; i++)
+        check_module(view, i);
+    return cli->diags.errors == 0;
+}
+
+/* ---- A fresh build beside it ------------------------------------------------------------------
+ */
+
+/* The first difference that says more than that sizes differ; NULL: there is none. */
+static const struct change *cause(const struct comparison *comparison)
+{
+    for (size_t i = 0; i < comparison->count; i++)
+        if (comparison->items[i].module || comparison->items[i].before.kind != COMPARE_BYTES)
+            return &comparison->items[i];
+    return NULL;
+}
+
+static bool judge(struct view *view, const char *target, const struct rebuild *rebuild)
+{
+    struct arena *arena = &view->cli->arena;
+    const struct change *first = cause(&rebuild->comparison);
+    const char *why = first ? compare_text(arena, first)
+                            : "with the same content, packed by another kpack or another zstd";
+    return rebuild->same ||
+           diag_error_at(&view->cli->diags, (struct loc){.file = view->path},
+                         "a fresh build of '%s' gives other bytes: %s", target, why);
+}
+
+static void print_rebuild(struct view *view, const char *target, const struct rebuild *rebuild)
+{
+    struct arena *arena = &view->cli->arena;
+    const char *path = report_name(arena, view->path), *lua = report_name(arena, target);
+    if (rebuild->same)
+        report_line(stdout, "%s: a fresh build of %s gives the same bytes%s", path, lua,
+                    view->info.stamp[0] ? ", its stamp aside" : "");
+    if (!rebuild->comparison.count)
+        return;
+    report_line(stdout, "\nbefore  %s\nafter   a fresh build of %s\n", path, lua);
+    compare_print(&rebuild->comparison, stdout);
+}
+
+static json_t *rebuild_json(const char *target, const struct rebuild *rebuild)
+{
+    json_t *object = emit_object();
+    emit_set(object, "target", emit_string(target));
+    emit_set(object, "same", emit_bool(rebuild->same));
+    emit_set(object, "differences", compare_json(&rebuild->comparison));
+    return object;
+}
+
+static void print_json(const struct view *view, json_t *rebuild)
+{
+    json_t *object = emit_object();
+    emit_set(object, "image", emit_string(view->path));
+    emit_set(object, "entries", emit_count(view->info.entry_count));
+    emit_set(object, "raw_bytes", emit_count(view->info.raw_bytes));
+    emit_set(object, "rebuild", rebuild);
+    emit_print(object);
+}
+
+static void print_intact(const struct view *view)
+{
+    struct arena *arena = &view->cli->arena;
+    report_line(stdout, "%s: every byte is intact; %u of %u entries are as their cubins say (%s)",
+                report_name(arena, view->path), view->info.entry_count, view->info.entry_count,
+                report_size(arena, view->info.raw_bytes));
+}
+
+static bool verify(struct view *view, const char *target, bool json)
+{
+    struct rebuild rebuild = {0};
+    bool ok = check_image(view);
+    if (ok && !json)
+        print_intact(view);
+    fflush(stdout); /* before what the build says */
+    ok = ok && (!target || rebuild_compare(view, target, &rebuild));
+    if (ok && json)
+        print_json(view, target ? rebuild_json(target, &rebuild) : json_null());
+    if (ok && target && !json)
+        print_rebuild(view, target, &rebuild);
+    ok = ok && (!target || judge(view, target, &rebuild));
+    rebuild_end(&rebuild);
+    return ok;
+}
+
 enum cli_exit cmd_verify(struct cli *cli, const struct cli_args *args)
 {
     struct view view;
     if (!view_open(cli, args->words[0], &view))
         return CLI_FAILED;
-    bool ok = kpk_verify(view.image) == KPK_OK;
-    if (!ok && !cli->diags.errors)
-        diag_error_at(&cli->diags, (struct loc){.file = view.path}, "the image is damaged");
-    for (uint32_t i = 0; ok && i < view.info.module_count; i++)
-        check_module(&view, i);
-    ok = cli->diags.errors == 0;
-    if (ok)
-        report_line(stdout,
-                    "%s: every byte is intact; %u of %u entries are as their cubins say (%s)",
-                    report_name(&cli->arena, view.path), view.info.entry_count,
-                    view.info.entry_count, report_size(&cli->arena, view.info.raw_bytes));
+    bool ok = verify(&view, args->values[VERIFY_REBUILD], args->values[VERIFY_JSON]);
     view_close(&view);
+    build_end();
     return ok ? CLI_DONE : CLI_FAILED;
 }

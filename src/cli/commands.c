@@ -29,6 +29,13 @@ static const struct cli_option image_options[] = {
     {0},
 };
 
+static const struct cli_option verify_options[] = {
+    [VERIFY_REBUILD] = {0, "rebuild", "TARGET.lua",
+                        "also check that a fresh build gives these bytes"},
+    [VERIFY_JSON] = {0, "json", NULL, "print JSON"},
+    {0},
+};
+
 static const struct cli_option diff_options[] = {
     [DIFF_FAIL_ON] = {0, "fail-on", "WORDS", "exit 1 on these, such as removed,size=5%"},
     [DIFF_JSON] = {0, "json", NULL, "print JSON"},
@@ -91,8 +98,10 @@ const struct cli_command cli_commands[] = {
      2, 2, cmd_show},
     {"verify", "IMAGE", "check every byte of an image and every figure in it",
      "Decodes every group, compares every digest, and reads registers, shared memory, stack and\n"
-     "code bytes again from each cubin.\n",
-     no_options, 1, 1, cmd_verify},
+     "code bytes again from each cubin. With '--rebuild', the target is built anew, without the\n"
+     "cache, and its image must have the same bytes, a stamp aside; where it has not, the\n"
+     "differences are printed.\n",
+     verify_options, 1, 1, cmd_verify},
     {"diff", "BEFORE AFTER", "print how two images differ",
      "Compares modules, entries, constants, flags, figures, machine code, twins, levers and\n"
      "sizes. Exit status 0 however they differ, unless '--fail-on' names what must not happen,\n"

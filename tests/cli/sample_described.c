@@ -143,7 +143,7 @@ static void add_lists(struct arena *arena, const json_t *json, struct image *ima
     image->absents = absent;
 }
 
-struct image describe_image(const char *path, struct arena *arena)
+struct image describe_image(const char *path, struct arena *arena, size_t *out_group_cap)
 {
     json_error_t error;
     json_t *json = json_load_file(path, 0, &error), *modules = json_object_get(json, "modules");
@@ -165,6 +165,7 @@ struct image describe_image(const char *path, struct arena *arena)
         .module_count = json_array_size(modules),
     };
     add_lists(arena, json, &image);
+    *out_group_cap = number(json, "group_cap", 0);
     json_decref(json);
     return image;
 }

@@ -6,7 +6,7 @@
 
 /* An image as a JSON file describes it:
  *
- *   {"target": "a", "arch": "sm_90a", "nvrtc": [13, 0], "stamp": "...",
+ *   {"target": "a", "arch": "sm_90a", "nvrtc": [13, 0], "stamp": "...", "group_cap": 0,
  *    "modules": [{"name": "m", "source": "m.cu", "constants": {"ROWS": 64}, "flags": ["-G"],
  *                 "cubins": ["x.cubin"], "entries": [ENTRY, ...]}],
  *    "levers": [{"name": "fast", "env": "FAST", "kind": 0, "on": true, "text": ""}],
@@ -17,6 +17,6 @@
  *
  * All but modules' names and cubins may be left out. Paths are the current folder's. The figures
  * of an entry are its cubin's unless they are given. A mistake ends the program. */
-struct image describe_image(const char *path, struct arena *arena);
+struct image describe_image(const char *path, struct arena *arena, size_t *out_group_cap);
 
 #endif

@@ -20,12 +20,12 @@
  * sample_image described FILE JSON: the image of sample_described.h.
  */
 
-static void publish(const struct image *image, const char *path)
+static void publish_capped(const struct image *image, size_t group_cap, const char *path)
 {
     struct diags diags = {0};
     struct image_stats stats;
     struct str bytes = {0}, text = {0};
-    if (!image_write(image, 0, &bytes, &stats, &diags) ||
+    if (!image_write(image, group_cap, &bytes, &stats, &diags) ||
         !file_publish(path, bytes.data, bytes.len, &diags)) {
         diag_render(&diags, 0, false, &text);
         fputs(str_text(&text), stderr);
@@ -34,6 +34,11 @@ static void publish(const struct image *image, const char *path)
     str_free(&bytes);
     str_free(&text);
     diag_free(&diags);
+}
+
+static void publish(const struct image *image, const char *path)
+{
+    publish_capped(image, 0, path);
 }
 
 static void write_hostile(const char *path)
@@ -126,8 +131,9 @@ int main(int argc, char **argv)
         write_real(argv[2], argv[3], kind[0] == 'w');
     } else if (argc > 3 && strcmp(kind, "described") == 0) {
         struct arena arena = {0};
-        struct image image = describe_image(argv[3], &arena);
-        publish(&image, argv[2]);
+        size_t group_cap;
+        struct image image = describe_image(argv[3], &arena, &group_cap);
+        publish_capped(&image, group_cap, argv[2]);
         arena_free(&arena);
     } else {
         fprintf(stderr, "usage: sample_image sample|hostile|bare|real|wrong FILE [CUBIN]\n"

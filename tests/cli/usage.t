@@ -30,7 +30,7 @@ MISTAKES = {
     "two-images": ["list", "a.kpk", "b.kpk"],
     "show-image": ["show", "a.kpk"],
     "show-words": ["show", "a.kpk", "m", "n"],
-    "verify-json": ["verify", "--json", "a.kpk"],
+    "verify-rebuild": ["verify", "--rebuild"],
     "diff-one": ["diff", "a.kpk"],
     "lookups-source": ["lookups"],
     "extract-module": ["extract", "a.kpk"],
