@@ -15,6 +15,14 @@ local function w8a16_hopper(rows, columns, products, threads, twin_of)
   }
 end
 
+-- A block of the split GDN spine that takes `columns` of v: stages of W, K and U; two of S and of uc; decay rows.
+local function gdn_split(columns)
+  return function(t)
+    return t.STAGES * (2 * t.CHUNK * t.K_DIM + t.CHUNK * (columns + 8)) * 2
+      + 2 * (t.K_DIM + t.CHUNK) * (columns + 8) * 2 + 2 * (t.CHUNK + 1) * 4
+  end
+end
+
 return k.target {
   name = "hopper",
   arch = "sm_90a",
@@ -51,6 +59,37 @@ return k.target {
         w8a16_hopper(64, 64, 3, 640, "w8a16_gemm_pipelined_m64"),
         w8a16_hopper(64, 128, 1, 640, "w8a16_gemm_pipelined_m64"),
         w8a16_hopper(128, 128, 0, 384, "w8a16_gemm_pipe128"),
+      },
+    },
+
+    -- GDN: the twins of _tcfuse_x2 and of recompute_wu_hopper. STAGES: chunks of W, K and U staged at once.
+    k.module "gdn_spine_hopper" {
+      source = "gdn_spine_hopper.cu",
+      tile = { K_DIM = 128, V_DIM = 128, CHUNK = 64, STAGES = 4 },
+      entries = {
+        k.entry "gated_delta_rule_chunk_delta_h_tcfuse_x2_v32" {
+          block = 128, smem = gdn_split(32), limits = { spill_bytes = 0 },
+          twin_of = "gated_delta_rule_chunk_tc:gated_delta_rule_chunk_delta_h_tcfuse_x2", bits = "same",
+        },
+        k.entry "gated_delta_rule_chunk_delta_h_tcfuse_x2_v64" {
+          block = 256, smem = gdn_split(64), limits = { spill_bytes = 0 },
+          twin_of = "gated_delta_rule_chunk_tc:gated_delta_rule_chunk_delta_h_tcfuse_x2", bits = "same",
+        },
+      },
+    },
+    k.module "gdn_recompute_wu_registers" {
+      source = "gdn_recompute_wu_registers.cu",
+      tile = { K_DIM = 128, V_DIM = 128, CHUNK = 64, PITCH_T = 72, PITCH_X = 24 },
+      entries = {
+        k.entry "gated_delta_rule_recompute_wu_registers" {
+          block = 256,
+          smem = function(t) -- K and V; limbs of L; L; limbs of T; gc and two rows of scales
+            return 2 * t.CHUNK * t.K_DIM * 2 + 2 * (t.CHUNK * t.PITCH_T * 2) + t.CHUNK * t.PITCH_X * 4
+              + 2 * (t.CHUNK * t.PITCH_X * 2) + 3 * t.CHUNK * 4
+          end,
+          limits = { spill_bytes = 0 },
+          twin_of = "gdn_recompute_wu_hopper:gated_delta_rule_recompute_wu_hopper", bits = "same",
+        },
       },
     },
   },

@@ -127,12 +127,24 @@ DEVICE void gdn_load_a(u32 (&a)[4], u32 tile, int row, int column, int lane)
     ldmatrix_x4(a, tile + TILE::at(row + (lane & 15), (column >> 3) + (lane >> 4)));
 }
 
+// Where a lane's row of a 16 x 16 piece begins when its transpose is an A fragment.
+template <class TILE> DEVICE u32 gdn_trans_at(int row, int column, int lane)
+{
+    return TILE::at(row + (lane & 7) + ((lane >> 4) << 3), (column >> 3) + ((lane >> 3) & 1));
+}
+
 // The same of the tile's transpose: a[m][k] = tile[row + k][column + m].
 template <class TILE>
 DEVICE void gdn_load_a_trans(u32 (&a)[4], u32 tile, int row, int column, int lane)
 {
-    ldmatrix_x4_transposed(a, tile + TILE::at(row + (lane & 7) + ((lane >> 4) << 3),
-                                         (column >> 3) + ((lane >> 3) & 1)));
+    ldmatrix_x4_transposed(a, tile + gdn_trans_at<TILE>(row, column, lane));
+}
+
+// Its reverse: tile[row + k][column + m] = a[m][k].
+template <class TILE>
+DEVICE void gdn_store_a_trans(u32 tile, const u32 (&a)[4], int row, int column, int lane)
+{
+    stmatrix_x4_transposed(tile + gdn_trans_at<TILE>(row, column, lane), a);
 }
 
 // Two B fragments: b[0..1] for n 0..7, b[2..3] for n 8..15, with b[n][k] = tile[row + n][column + k].
@@ -156,6 +168,29 @@ DEVICE void gdn_mma_pair(float (&c0)[4], float (&c1)[4], const u32 (&a)[4], cons
     const u32 b0[2] = {b[0], b[1]}, b1[2] = {b[2], b[3]};
     mma_m16n8k16(c0, a, b0);
     mma_m16n8k16(c1, a, b1);
+}
+
+// The 16 x 16 accumulator c0, c1 (columns 0..7, 8..15) as an A fragment of bf16, and what that leaves over as
+// another.
+DEVICE void gdn_high_limb(u32 (&high)[4], const float (&c0)[4], const float (&c1)[4])
+{
+    high[0] = bf16x2_from_f32(c0[0], c0[1]);
+    high[1] = bf16x2_from_f32(c0[2], c0[3]);
+    high[2] = bf16x2_from_f32(c1[0], c1[1]);
+    high[3] = bf16x2_from_f32(c1[2], c1[3]);
+}
+
+DEVICE u32 gdn_rest(u32 high, float a, float b)
+{
+    return bf16x2_from_f32(a - f32_from_bf16_low(high), b - f32_from_bf16_high(high));
+}
+
+DEVICE void gdn_low_limb(u32 (&low)[4], const u32 (&high)[4], const float (&c0)[4], const float (&c1)[4])
+{
+    low[0] = gdn_rest(high[0], c0[0], c0[1]);
+    low[1] = gdn_rest(high[1], c0[2], c0[3]);
+    low[2] = gdn_rest(high[2], c1[0], c1[1]);
+    low[3] = gdn_rest(high[3], c1[2], c1[3]);
 }
 
 // ---- Staging 128-column bf16 rows ----

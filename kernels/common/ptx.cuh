@@ -83,6 +83,14 @@ DEVICE void ldmatrix_x4_transposed(u32 (&r)[4], u32 smem)
                  : "memory");
 }
 
+// The reverse of ldmatrix_x4_transposed.
+DEVICE void stmatrix_x4_transposed(u32 smem, const u32 (&r)[4])
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(smem),
+                 "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+                 : "memory");
+}
+
 // ---- MMA ------------------------------------------------------------------------------------------
 
 // d[16][8] += a[16][16] * b[8][16]^T, bf16 in, f32 out. Lane l, with g = l / 4 and t = l % 4, holds

@@ -10,6 +10,8 @@
 #define TC "gated_delta_rule_chunk_tc"
 #define WU_HOPPER "gdn_recompute_wu_hopper"
 #define FWD_O_HOPPER "gdn_fwd_o_hopper"
+#define WU_REGISTERS "gdn_recompute_wu_registers"
+#define SPLIT "gdn_spine_hopper"
 
 static const struct ops_constant constants[] = {
     {FLA, "K_DIM", GDN_K_DIM},
@@ -30,6 +32,15 @@ static const struct ops_constant constants[] = {
     {WU_HOPPER, "PITCH", GDN_PITCH},
     {WU_HOPPER, "PITCH_T", GDN_PITCH_T},
     {WU_HOPPER, "PITCH_X", GDN_PITCH_X},
+    {WU_REGISTERS, "K_DIM", GDN_K_DIM},
+    {WU_REGISTERS, "V_DIM", GDN_V_DIM},
+    {WU_REGISTERS, "CHUNK", GDN_CHUNK},
+    {WU_REGISTERS, "PITCH_T", GDN_PITCH_T},
+    {WU_REGISTERS, "PITCH_X", GDN_PITCH_X},
+    {SPLIT, "K_DIM", GDN_K_DIM},
+    {SPLIT, "V_DIM", GDN_V_DIM},
+    {SPLIT, "CHUNK", GDN_CHUNK},
+    {SPLIT, "STAGES", GDN_SPLIT_STAGES},
     {FWD_O_HOPPER, "K_DIM", GDN_K_DIM},
     {FWD_O_HOPPER, "V_DIM", GDN_V_DIM},
     {FWD_O_HOPPER, "CHUNK", GDN_CHUNK},
@@ -67,11 +78,16 @@ kpk_status gdn_bind(kpk_image *image, const struct gdn_desc *desc, struct gdn *o
     if (status != KPK_OK)
         return status;
 
+    kpk_image_info info;
+    status = kpk_get_image(image, &info);
+    if (status != KPK_OK)
+        return ops_fail(&log, status, "gdn_bind: the image cannot be described");
     const char *vtile = ops_lever_text(image, "gdn_vtile", "");
     *out_ops = (struct gdn){
         .image = image,
         .message = desc->message,
         .message_user = desc->message_user,
+        .sm_count = info.sm_count,
         .levers =
             {
                 .tc = ops_lever(image, "gdn_prefill_tc", false),

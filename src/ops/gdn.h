@@ -59,9 +59,19 @@ extern "C" {
     (GDN_CHUNK * GDN_PITCH * 2 + 2 * (GDN_CHUNK * GDN_PITCH_X * 4) +                               \
      2 * (GDN_CHUNK * GDN_PITCH_T * 2) + 2 * (GDN_CHUNK * GDN_PITCH_X * 2) +                       \
      2 * (16 * 16 * GDN_PITCH_X * 2) + GDN_CHUNK * 4)
+#define GDN_WU_REGISTERS_SMEM                                                                      \
+    (2 * GDN_CHUNK * GDN_K_DIM * 2 + 2 * (GDN_CHUNK * GDN_PITCH_T * 2) +                           \
+     GDN_CHUNK * GDN_PITCH_X * 4 + 2 * (GDN_CHUNK * GDN_PITCH_X * 2) + 3 * GDN_CHUNK * 4)
 #define GDN_FWD_O_HOPPER_SMEM                                                                      \
     (2 * (GDN_CHUNK * GDN_PITCH * 2) + GDN_K_DIM * GDN_PITCH * 2 + GDN_K_DIM * GDN_PITCH_T * 2 +   \
      GDN_CHUNK * GDN_PITCH_T * 2 + GDN_CHUNK * 4)
+#define GDN_SPLIT_STAGES 4u
+/* Of a spine block that takes `columns` of v: stages of W, K and U; two of S and of uc; decay rows.
+ */
+#define GDN_SPLIT_SMEM(columns)                                                                    \
+    (GDN_SPLIT_STAGES * (2 * GDN_CHUNK * GDN_K_DIM + GDN_CHUNK * ((columns) + 8)) * 2 +            \
+     2 * (GDN_K_DIM + GDN_CHUNK) * ((columns) + 8) * 2 + 2 * (GDN_CHUNK + 1) * 4)
+#define GDN_SPLIT_BLOCK(columns) (4u * (columns))
 #define GDN_WU_BLOCK 256u
 #define GDN_WU_HOPPER_BLOCK 512u
 #define GDN_SPINE_BLOCK 256u
@@ -83,6 +93,7 @@ enum gdn_fused {
 enum gdn_kernel {
     GDN_WU,
     GDN_WU_HOPPER,
+    GDN_WU_REGISTERS,
     GDN_KSPLIT,
     GDN_VFUSED,
     GDN_PIPE,
@@ -90,6 +101,8 @@ enum gdn_kernel {
     GDN_TC_VBLOCK,
     GDN_TMA,
     GDN_TCFUSE_X2,
+    GDN_X2_V32, /* _tcfuse_x2 split over v: blocks of 32 columns, or of 64 */
+    GDN_X2_V64,
     GDN_FWD_O,
     GDN_FWD_O_MMA8,
     GDN_FWD_O_HOPPER,
@@ -115,6 +128,7 @@ struct gdn {
     void *message_user;
     kpk_kernel kernels[GDN_KERNEL_COUNT];
     struct gdn_levers levers;
+    uint32_t sm_count; /* of the image's device; 0: not declared */
 };
 
 /* Resolves the kernels, reads the levers once and compares constants, blocks and shared memory with
@@ -175,6 +189,9 @@ KPK_API const char *gdn_tc_spine_reject(bool requested, bool kernel_present, uin
 KPK_API const char *gdn_tma_reject(bool requested, bool tc_runs, bool kernel_present,
                                    bool is_varlen, uint32_t k_dim, uint32_t v_dim, uint32_t chunk,
                                    uint32_t qk_stride);
+/* The columns of v that a block of the split spine takes: few, where that fills the device in one
+ * wave. */
+KPK_API uint32_t gdn_split_columns(uint32_t nv, uint32_t batch, uint32_t sm_count);
 /* Of a Hopper twin of recompute_wu or chunk_fwd_o. */
 KPK_API const char *gdn_twin_reject(bool requested, bool no_remnants, bool kernel_present,
                                     uint32_t k_dim, uint32_t v_dim, uint32_t chunk);
@@ -190,6 +207,9 @@ KPK_API enum gdn_fused gdn_fused_of(const char *vtile, const char *pipe);
 KPK_API const char *gdn_vector_reject(uint64_t query, uint64_t key, uint64_t value,
                                       uint32_t qk_stride, uint32_t v_stride);
 
+/* Why 16-byte loads cannot take value's rows. */
+KPK_API const char *gdn_wide_value_reject(uint64_t value, uint32_t v_stride);
+
 /* ---- The route --------------------------------------------------------------------------------
  */
 
@@ -204,9 +224,10 @@ struct gdn_stage {
  * fixed strings; NULL: it runs, or a kernel before it in this order does. */
 struct gdn_route {
     struct gdn_stage wu, spine, fwd_o;
-    const char *wu_hopper;                           /* wu: twin, parent */
-    const char *tcfuse_x2, *tma, *fused, *tc_vblock; /* spine: these, then _ksplit */
-    const char *fwd_o_hopper, *mma8;                 /* fwd_o: twin, mma8, parent */
+    const char *wu_registers, *wu_hopper; /* wu: these, parent */
+    /* spine: these, then _ksplit */
+    const char *x2_split, *tcfuse_x2, *tma, *fused, *tc_vblock;
+    const char *fwd_o_hopper, *mma8; /* fwd_o: twin, mma8, parent */
 };
 
 /* Chooses by the guards, the levers and the handles: pure. KPK_ERR_ABSENT when the image lacks the

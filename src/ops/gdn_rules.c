@@ -16,6 +16,9 @@ const struct gdn_entry *gdn_entry_of(enum gdn_kernel kernel)
         [GDN_WU] = {FLA, "gated_delta_rule_recompute_wu", GDN_WU_BLOCK, GDN_WU_SMEM},
         [GDN_WU_HOPPER] = {"gdn_recompute_wu_hopper", "gated_delta_rule_recompute_wu_hopper",
                            GDN_WU_HOPPER_BLOCK, GDN_WU_HOPPER_SMEM},
+        [GDN_WU_REGISTERS] = {"gdn_recompute_wu_registers",
+                              "gated_delta_rule_recompute_wu_registers", GDN_WU_BLOCK,
+                              GDN_WU_REGISTERS_SMEM},
         [GDN_KSPLIT] = {FLA, DELTA_H "_ksplit", GDN_SPINE_BLOCK, GDN_SPINE_SMEM},
         [GDN_VFUSED] = {FLA, DELTA_H "_vfused", GDN_SPINE_BLOCK, GDN_FUSED_SMEM},
         [GDN_PIPE] = {FLA, DELTA_H "_pipe", GDN_SPINE_BLOCK, GDN_SPINE_SMEM},
@@ -24,6 +27,10 @@ const struct gdn_entry *gdn_entry_of(enum gdn_kernel kernel)
         [GDN_TMA] = {FLA, DELTA_H "_tma", GDN_SPINE_BLOCK, GDN_SPINE_SMEM},
         [GDN_TCFUSE_X2] = {"gated_delta_rule_chunk_tc", DELTA_H "_tcfuse_x2", GDN_SPINE_BLOCK,
                            GDN_TC_SMEM},
+        [GDN_X2_V32] = {"gdn_spine_hopper", DELTA_H "_tcfuse_x2_v32", GDN_SPLIT_BLOCK(32),
+                        GDN_SPLIT_SMEM(32)},
+        [GDN_X2_V64] = {"gdn_spine_hopper", DELTA_H "_tcfuse_x2_v64", GDN_SPLIT_BLOCK(64),
+                        GDN_SPLIT_SMEM(64)},
         [GDN_FWD_O] = {FLA, "gated_delta_rule_chunk_fwd_o", GDN_FWD_O_BLOCK, GDN_FWD_O_SMEM},
         [GDN_FWD_O_MMA8] = {"gdn_chunk_fwd_o_mma8", "gated_delta_rule_chunk_fwd_o_mma8",
                             GDN_FWD_O_BLOCK, GDN_FWD_O_SMEM},
@@ -56,6 +63,11 @@ const char *gdn_tc_spine_reject(bool requested, bool kernel_present, uint32_t k_
     if (qk_stride % 8 != 0)
         return "qk_stride is not a multiple of 8 (the K staging uses 16-byte vector loads)";
     return NULL;
+}
+
+uint32_t gdn_split_columns(uint32_t nv, uint32_t batch, uint32_t sm_count)
+{
+    return (uint64_t)nv * batch * (GDN_V_DIM / 32) <= sm_count ? 32 : 64;
 }
 
 const char *gdn_tma_reject(bool requested, bool tc_runs, bool kernel_present, bool is_varlen,
@@ -143,6 +155,13 @@ const char *gdn_vector_reject(uint64_t query, uint64_t key, uint64_t value, uint
         return "query is not 16-byte aligned";
     if (value % 4 != 0 || (value != 0 && v_stride % 2 != 0))
         return "value or v_stride is not 4-byte aligned";
+    return NULL;
+}
+
+const char *gdn_wide_value_reject(uint64_t value, uint32_t v_stride)
+{
+    if (value % 16 != 0 || v_stride % 8 != 0)
+        return "value or v_stride is not 16-byte aligned";
     return NULL;
 }
 
@@ -348,6 +367,14 @@ static const char *either(const char *first, const char *second)
     return first != NULL ? first : second;
 }
 
+/* A lever that asks for _tma gets the reason why a tensor-core spine runs instead. */
+static void report_tma(const struct gdn *ops, const struct gdn_args *a, struct gdn_route *route)
+{
+    if (ops->levers.tma)
+        route->tma = gdn_tma_reject(true, true, has(ops, GDN_TMA), a->is_varlen, a->k_dim, a->v_dim,
+                                    GDN_CHUNK, a->qk_stride);
+}
+
 static struct gdn_stage choose_spine(const struct gdn *ops, const struct gdn_args *a,
                                      struct gdn_route *route)
 {
@@ -360,13 +387,20 @@ static struct gdn_stage choose_spine(const struct gdn *ops, const struct gdn_arg
         [GDN_FUSED_VTILE] = GDN_VTILE,
     };
 
+    const uint32_t columns = gdn_split_columns(a->nv, a->batch, ops->sm_count);
+    const enum gdn_kernel split = columns == 32 ? GDN_X2_V32 : GDN_X2_V64;
+    route->x2_split = either(gdn_tc_spine_reject(levers->tc, has(ops, split), a->k_dim, a->v_dim,
+                                                 GDN_CHUNK, a->qk_stride),
+                             vector);
+    if (route->x2_split == NULL) {
+        report_tma(ops, a, route);
+        return stage_of(split, a->nv * (GDN_V_DIM / columns), a->batch, 1);
+    }
     route->tcfuse_x2 = either(gdn_tc_spine_reject(levers->tc, has(ops, GDN_TCFUSE_X2), a->k_dim,
                                                   a->v_dim, GDN_CHUNK, a->qk_stride),
                               vector);
     if (route->tcfuse_x2 == NULL) {
-        if (levers->tma)
-            route->tma = gdn_tma_reject(true, true, has(ops, GDN_TMA), a->is_varlen, a->k_dim,
-                                        a->v_dim, GDN_CHUNK, a->qk_stride);
+        report_tma(ops, a, route);
         return stage_of(GDN_TCFUSE_X2, a->nv, a->batch, 1);
     }
     route->tma = either(gdn_tma_reject(levers->tma, false, has(ops, GDN_TMA), a->is_varlen,
@@ -391,18 +425,35 @@ static struct gdn_stage choose_spine(const struct gdn *ops, const struct gdn_arg
     return stage_of(GDN_KSPLIT, a->nv, a->batch, 1);
 }
 
+static struct gdn_stage choose_wu(const struct gdn *ops, const struct gdn_args *a,
+                                  struct gdn_route *route)
+{
+    const struct gdn_levers *levers = &ops->levers;
+    const char *vector = gdn_vector_reject(0, a->key, a->value, a->qk_stride, a->v_stride);
+    enum gdn_kernel kernel = GDN_WU_REGISTERS;
+
+    route->wu_registers =
+        either(either(gdn_twin_reject(levers->tc, levers->no_remnants, has(ops, GDN_WU_REGISTERS),
+                                      a->k_dim, a->v_dim, GDN_CHUNK),
+                      vector),
+               gdn_wide_value_reject(a->value, a->v_stride));
+    if (route->wu_registers != NULL) {
+        route->wu_hopper =
+            either(gdn_twin_reject(levers->tc, levers->no_remnants, has(ops, GDN_WU_HOPPER),
+                                   a->k_dim, a->v_dim, GDN_CHUNK),
+                   vector);
+        kernel = route->wu_hopper == NULL ? GDN_WU_HOPPER : GDN_WU;
+    }
+    return stage_of(kernel, a->num_chunks, a->nv, a->batch);
+}
+
 kpk_status gdn_choose(const struct gdn *ops, const struct gdn_args *a, struct gdn_route *out_route,
                       char *text, size_t size)
 {
     const struct gdn_levers *levers = &ops->levers;
     struct gdn_route route = {0};
 
-    route.wu_hopper =
-        either(gdn_twin_reject(levers->tc, levers->no_remnants, has(ops, GDN_WU_HOPPER), a->k_dim,
-                               a->v_dim, GDN_CHUNK),
-               gdn_vector_reject(0, a->key, a->value, a->qk_stride, a->v_stride));
-    route.wu =
-        stage_of(route.wu_hopper == NULL ? GDN_WU_HOPPER : GDN_WU, a->num_chunks, a->nv, a->batch);
+    route.wu = choose_wu(ops, a, &route);
 
     const char *vector = gdn_vector_reject(a->query, a->key, 0, a->qk_stride, 0);
     route.fwd_o_hopper =
@@ -436,7 +487,9 @@ int gdn_route_line(const struct gdn_route *route, char *text, size_t size)
     const struct {
         const char *name, *reason;
     } refusals[] = {
+        {"gated_delta_rule_recompute_wu_registers", route->wu_registers},
         {"gated_delta_rule_recompute_wu_hopper", route->wu_hopper},
+        {"_tcfuse_x2 split over v", route->x2_split},
         {"_tcfuse_x2", route->tcfuse_x2},
         {"_tma", route->tma},
         {"fused", route->fused},

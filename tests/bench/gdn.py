@@ -24,8 +24,8 @@ NK = 16
 TOKENS = [64, 512, 2048, 4096, 8192, 32768]
 COPY_BYTES_PER_US = 4.3e6  # one H200, device-to-device copy, read plus written
 FLOPS_PER_US = 790e6
-KERNELS = ("wu", "wu_hopper", "ksplit", "vfused", "pipe", "tma", "vtile", "tc_vblock", "tcfuse", "tcfuse_x2",
-           "fwd_o", "mma8", "fwd_o_hopper")
+KERNELS = ("wu", "wu_hopper", "wu_registers", "ksplit", "vfused", "pipe", "tma", "vtile", "tc_vblock", "tcfuse",
+           "tcfuse_x2", "x2_v32", "x2_v64", "fwd_o", "mma8", "fwd_o_hopper")
 
 
 def floors(problem):

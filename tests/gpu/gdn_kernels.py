@@ -3,7 +3,7 @@ import statistics
 
 import torch
 
-from gdn_ops import (DIM, KERNELS, SAME_BITS, SPINES, Problem, emulate_fwd_o, emulate_scalar_spine,
+from gdn_ops import (DIM, FIRST, KERNELS, SAME_BITS, SPINES, Problem, emulate_fwd_o, emulate_scalar_spine,
                      emulate_wu, serial_gc)
 from harness import bits, check, rel_rms, same_bits, test
 
@@ -44,7 +44,7 @@ def recompute_wu(context):
         ew, eu, _ = emulate_wu(problem)
         gc_want = serial_gc(problem)
         errors = {}
-        for name in shipped(context, ("wu", "wu_hopper")):
+        for name in shipped(context, FIRST):
             w, u, gc = stage1(problem, name)
             check(same_bits(gc[valid], gc_want[valid]), f"{name}: gc differs from serial sums")
             check(all(poisoned_rows(x, valid) for x in (w, u, gc)), f"{name}: rows past a chunk's end written")
@@ -64,7 +64,7 @@ def recompute_wu(context):
 def gate_one(context):
     """Gates of exactly 1 decay nothing: gc is all zeros."""
     problem = Problem(context, [130], 1, 2, gates=1.0)
-    for name in shipped(context, ("wu", "wu_hopper")):
+    for name in shipped(context, FIRST):
         _, _, gc = stage1(problem, name)
         check(bool((bits(gc[problem.valid()]) == 0).all()), name)
 
@@ -149,6 +149,72 @@ def chunk_fwd_o(context):
         check(parent[1] < 4e-3, f"the parent's rel_rms is {parent[1]:.2e}")
 
 
+def case_grid(context, **more):
+    """The shapes of the route tests: every tail, empty sequences, tables, extreme gates, wide and narrow heads."""
+    if context.quick:
+        yield Problem(context, [65, 0, 3], 1, 2, varlen=True, table=True)
+        return
+    for n in (1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 129, 1000, 4096):
+        yield Problem(context, [n], 2, 4, **more)
+    for lens in ([0, 64], [64, 0, 64], [0, 0, 1], [65, 0, 63], [1, 2, 15, 16, 17], [130, 64, 0], [200, 1, 129, 0, 64]):
+        yield Problem(context, lens, 1, 3, varlen=True, table=True)
+    for gates in (1.0, 0.999, 1e-3, 1e-12, 1e-30, 0.0, [1.0, 0.0, 1e-30, 0.999]):
+        yield Problem(context, [200, 200], 1, 2, gates=gates, table=gates == 1.0)
+    for beta in (0.0, 1e-4, 1.0):
+        yield Problem(context, [321], 1, 1, beta=beta, state="ramps")
+    yield Problem(context, [1500, 700], 16, 48, varlen=True)
+    yield Problem(context, [600], 16, 32)
+
+
+TWINS = {"wu_hopper": ("wu_registers",), "tcfuse_x2": ("x2_v32", "x2_v64")}
+
+
+@test
+def twins(context):
+    """Each Hopper twin over the case grid, and again and again: the bytes of the kernel that it twins."""
+    counts = {}
+    for problem in case_grid(context):
+        for parent, names in TWINS.items():
+            if not shipped(context, (parent,)):
+                continue
+            scratch = stage1(problem, "wu_hopper")
+            kept = []
+            for name in (parent, *shipped(context, names)):
+                problem.reset()
+                if parent != "wu_hopper":
+                    for tensor, value in zip((problem.w, problem.u, problem.gc), scratch):
+                        tensor.copy_(value)
+                problem.run_stage(name)
+                kept.append((name, problem.state(), *(x.clone() for x in (problem.w, problem.u, problem.gc, problem.s,
+                                                                          problem.uc))))
+            for name, *mine in kept[1:]:
+                for what, a, b in zip(("state", "W", "U", "gc", "S", "uc"), mine, kept[0][1:]):
+                    differ = (bits(a) != bits(b)).sum().item()
+                    check(differ == 0, f"{name} {problem.lens} nv={problem.nv}: {differ} of {what} differ from "
+                                       f"{parent}")
+                counts[name] = counts.get(name, 0) + 1
+    for name, count in counts.items():
+        context.row(kernel=name, problems=count)
+
+
+@test
+def twins_repeat(context):
+    """The same launch again: the same bytes."""
+    problem = Problem(context, [1000, 65, 0, 300], 2, 6, varlen=True)
+    scratch = stage1(problem, shipped(context, FIRST)[-1])
+    for name in shipped(context, ("wu_registers", "x2_v32", "x2_v64")):
+        want = None
+        for i in range(3 if context.quick else 200):
+            problem.reset()
+            if name not in FIRST:
+                for tensor, value in zip((problem.w, problem.u, problem.gc), scratch):
+                    tensor.copy_(value)
+            problem.run_stage(name)
+            got = [problem.state()] + [x.clone() for x in (problem.w, problem.u, problem.gc, problem.s, problem.uc)]
+            want = want or got
+            check(all(map(same_bits, got, want)), f"{name}: run {i} differs")
+
+
 @test
 def drift(context):
     """32k tokens: the error of the state before the last chunk against that of the median chunk."""
@@ -156,7 +222,7 @@ def drift(context):
     problem = Problem(context, [tokens], 1, 2)
     scratch = stage1(problem)
     s64, _, h64 = problem.exact_spine()
-    for name in shipped(context, ("ksplit", "tc_vblock", "tcfuse_x2")):
+    for name in shipped(context, ("ksplit", "tc_vblock", "tcfuse_x2", "x2_v32")):
         problem.reset()
         for tensor, value in zip((problem.w, problem.u, problem.gc), scratch):
             tensor.copy_(value)

@@ -16,6 +16,7 @@ KERNELS = {  # module, entry, block, dynamic shared memory
     for name, module, entry in (
         ("wu", "gated_delta_rule_fla", "recompute_wu"),
         ("wu_hopper", "gdn_recompute_wu_hopper", "recompute_wu_hopper"),
+        ("wu_registers", "gdn_recompute_wu_registers", "recompute_wu_registers"),
         ("ksplit", "gated_delta_rule_fla", "chunk_delta_h_ksplit"),
         ("vfused", "gated_delta_rule_fla", "chunk_delta_h_vfused"),
         ("pipe", "gated_delta_rule_fla", "chunk_delta_h_pipe"),
@@ -24,13 +25,17 @@ KERNELS = {  # module, entry, block, dynamic shared memory
         ("tc_vblock", "gated_delta_rule_fla", "chunk_delta_h_tc_vblock"),
         ("tcfuse", "gated_delta_rule_chunk_tc", "chunk_delta_h_tcfuse"),
         ("tcfuse_x2", "gated_delta_rule_chunk_tc", "chunk_delta_h_tcfuse_x2"),
+        ("x2_v32", "gdn_spine_hopper", "chunk_delta_h_tcfuse_x2_v32"),
+        ("x2_v64", "gdn_spine_hopper", "chunk_delta_h_tcfuse_x2_v64"),
         ("fwd_o", "gated_delta_rule_fla", "chunk_fwd_o"),
         ("mma8", "gdn_chunk_fwd_o_mma8", "chunk_fwd_o_mma8"),
         ("fwd_o_hopper", "gdn_fwd_o_hopper", "chunk_fwd_o_hopper"),
     )
 }
 SAME_BITS = ("ksplit", "vfused", "pipe", "tma")  # spines of one arithmetic class
-SPINES = SAME_BITS + ("vtile", "tc_vblock", "tcfuse", "tcfuse_x2")
+SPINES = SAME_BITS + ("vtile", "tc_vblock", "tcfuse", "tcfuse_x2", "x2_v32", "x2_v64")
+FIRST = ("wu", "wu_hopper", "wu_registers")
+SLICES = {"x2_v32": 4, "x2_v64": 2}  # blocks of a split spine for one head
 
 # The environment that leads the launcher to each route, by its spine.
 SCALAR = {"METRALE_GDN_PREFILL_TC": "0"}
@@ -72,7 +77,8 @@ class Stage(C.Structure):
 
 class Route(C.Structure):
     _fields_ = ([("wu", Stage), ("spine", Stage), ("fwd_o", Stage)]
-                + [(n, C.c_char_p) for n in ("wu_hopper", "tcfuse_x2", "tma", "fused", "tc_vblock",
+                + [(n, C.c_char_p) for n in ("wu_registers", "wu_hopper", "x2_split", "tcfuse_x2", "tma", "fused",
+                                             "tc_vblock",
                                              "fwd_o_hopper", "mma8")])
 
 
@@ -265,7 +271,7 @@ class Problem:
         dims, stride, gb = [U32(DIM), U32(DIM)], U32(self.stride), U32(2 * self.nv)
         last = [cu, U64(0), U32(self.varlen)]
         stream = self.context.stream()
-        if name in ("wu", "wu_hopper"):
+        if name in FIRST:
             args = [p[n] for n in ("key", "value", "gate", "beta", "w", "u", "gc")]
             args += sizes + dims + [stride, stride, gb] + last
             grid = (self.chunks, self.nv, self.batch)
@@ -276,7 +282,7 @@ class Problem:
         elif name in SPINES:
             args = [p[n] for n in ("h_state", "w", "u", "key", "gate", "gc", "s", "uc")]
             args += sizes + dims + [stride, gb, U32(self.table)] + last
-            grid = (self.nv, self.batch * (2 if name == "tc_vblock" else 1))
+            grid = (self.nv * SLICES.get(name, 1), self.batch * (2 if name == "tc_vblock" else 1))
         else:
             args = [p[n] for n in ("query", "key", "gate", "gc", "s", "uc", "output")]
             args += sizes + dims + [stride, gb] + last

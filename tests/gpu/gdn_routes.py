@@ -8,14 +8,14 @@ from harness import Skip, bits, check, rel_rms, same_bits, test
 LENS = [0, 1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 129, 1000]
 MIXES = [[0, 64], [64, 0, 64], [0, 0, 1], [65, 0, 63], [1, 2, 15, 16, 17], [130, 64, 0], [200, 1, 129, 0, 64]]
 EXPECTED = {  # the entries that each route must take over an image that ships everything
-    "hopper": ("recompute_wu_hopper", "chunk_delta_h_tcfuse_x2", "chunk_fwd_o_hopper"),
+    "hopper": ("recompute_wu_registers", "chunk_delta_h_tcfuse_x2_v32", "chunk_fwd_o_hopper"),
     "pipe": ("recompute_wu", "chunk_delta_h_pipe", "chunk_fwd_o_mma8"),
     "vfused": ("recompute_wu", "chunk_delta_h_vfused", "chunk_fwd_o_mma8"),
     "vtile": ("recompute_wu", "chunk_delta_h_vtile", "chunk_fwd_o_mma8"),
     "tma": ("recompute_wu", "chunk_delta_h_tma", "chunk_fwd_o_mma8"),
     "tc_vblock": ("recompute_wu", "chunk_delta_h_tc_vblock", "chunk_fwd_o_mma8"),
     "ksplit": ("recompute_wu", "chunk_delta_h_ksplit", "chunk_fwd_o_mma8"),
-    "x2_parents": ("recompute_wu", "chunk_delta_h_tcfuse_x2", "chunk_fwd_o"),
+    "x2_parents": ("recompute_wu", "chunk_delta_h_tcfuse_x2_v32", "chunk_fwd_o"),
 }
 OUTPUT_LIMIT, STATE_LIMIT = 6e-3, 4e-3  # of any route against the recurrence; FLA's: 3.6e-3, 2.8e-3
 
@@ -247,6 +247,8 @@ def fallback(context):
     h, p = EXPECTED["hopper"], EXPECTED["pipe"]
     cases = {
         "gb10_sm90": p, "gb10_sm90_no_mma8": (p[0], p[1], "chunk_fwd_o"), "gb10_sm90_no_fla": None,
+        "hopper_no_split": (h[0], "chunk_delta_h_tcfuse_x2", h[2]),
+        "hopper_no_registers": ("recompute_wu_hopper", h[1], h[2]),
         "hopper_no_tc": (h[0], p[1], h[2]), "hopper_no_wu": (p[0], h[1], h[2]),
         "hopper_no_fwd_o": (h[0], h[1], p[2]), "hopper_no_twins": (p[0], h[1], p[2]),
         "hopper_no_twins_mma8": (p[0], h[1], "chunk_fwd_o"), "hopper_no_twins_tc": p, "hopper_no_fla": h,
@@ -272,13 +274,15 @@ def fallback(context):
             out, state = problem.run(ops)
             check(entries(ops.route) == want, f"{name}: {ops.line()}")
             check(rel_rms(out, out64) < OUTPUT_LIMIT and rel_rms(state, h64) < STATE_LIMIT, f"{name}: wrong answer")
-            lost = {"no_tc": ops.route.tcfuse_x2, "no_wu": ops.route.wu_hopper, "no_fwd_o": ops.route.fwd_o_hopper}
+            lost = {"no_split": ops.route.x2_split, "no_registers": ops.route.wu_registers,
+                    "no_tc": ops.route.tcfuse_x2, "no_wu": ops.route.wu_hopper, "no_fwd_o": ops.route.fwd_o_hopper}
             for word, reason in lost.items():
                 check(not name.endswith(word) or reason == b"kernel absent from this image", f"{name}: {ops.line()}")
             context.note(f"{name}: {ops.line()}")
         if name == "gb10_sm90":  # it ships the twins, off by default
             ops = Gdn(image, {"METRALE_GDN_PREFILL_TC": "1"})
             check(all(map(same_bits, problem.run(ops), problem.run(Gdn(context.image)))), f"{name}: other bits")
-            check(entries(ops.route) == h, f"{name}: {ops.line()}")
+            first = ("recompute_wu_hopper", "chunk_delta_h_tcfuse_x2", h[2])
+            check(entries(ops.route) == first, f"{name}: {ops.line()}")
         torch.cuda.synchronize()
         image.close()

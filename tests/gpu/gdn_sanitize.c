@@ -1,4 +1,5 @@
-/* Runs every GDN route on small shapes, for compute-sanitizer: gdn_sanitize LIBKPK LIBKPK_OPS IMAGE
+/* Runs every GDN route on small shapes, for compute-sanitizer:
+ * gdn_sanitize LIBKPK LIBKPK_OPS IMAGE [ROUTES], which stops after that many.
  *
  * Inputs, outputs and scratch lie in exact allocations, so that a write past an end is one outside
  * an allocation; only the inputs are written, so that initcheck sees a read of what nobody wrote.
@@ -174,8 +175,9 @@ int main(int argc, char **argv)
     struct gdn ops;
     void *context;
 
-    if (argc != 4)
-        must(2, "usage: gdn_sanitize LIBKPK LIBKPK_OPS IMAGE");
+    if (argc != 4 && argc != 5)
+        must(2, "usage: gdn_sanitize LIBKPK LIBKPK_OPS IMAGE [ROUTES]");
+    const size_t most = argc == 5 ? strtoul(argv[4], NULL, 10) : SIZE_MAX;
     void *driver = dlopen("libcuda.so.1", RTLD_NOW), *kpk = dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL);
     void *library = dlopen(argv[2], RTLD_NOW);
     if (driver == NULL || kpk == NULL || library == NULL)
@@ -198,7 +200,7 @@ int main(int argc, char **argv)
     must(fn.cuCtxSetCurrent(context), "cuCtxSetCurrent");
     must(fn.kpk_open(argv[3], &desc, &image), "kpk_open");
     must(fn.kpk_bind(image, 0), "kpk_bind");
-    for (size_t r = 0; r < sizeof routes / sizeof *routes; r++) {
+    for (size_t r = 0; r < sizeof routes / sizeof *routes && r < most; r++) {
         for (size_t i = 0; i < sizeof levers / sizeof *levers; i++) {
             if (routes[r][i][0] != '\0')
                 setenv(levers[i], routes[r][i], 1);
@@ -208,8 +210,10 @@ int main(int argc, char **argv)
         must(fn.gdn_bind(image, &bind_desc, &ops), "gdn_bind");
         call(&ops, uniform, 2, false, false);
         call(&ops, mixed, 4, true, true);
+        ops.sm_count = 0; /* the split spine's other width */
+        call(&ops, mixed, 4, true, true);
     }
     fn.kpk_close(image);
-    puts("every route ran");
+    puts(argc == 5 ? "the routes asked for ran" : "every route ran");
     return 0;
 }

@@ -86,7 +86,7 @@ static struct {
     unsigned current, threads;
     bool descending;
     std::function<void()> body;
-    unsigned barrier_arrived, barrier_phase;
+    unsigned barrier_arrived[16], barrier_phase[16];
     unsigned warp_arrived[32], warp_phase[32];
     uint64_t exchange[32][32][4];
     unsigned char *smem; /* the kernel's dynamic shared memory, EMU_SMEM bytes */
@@ -102,18 +102,23 @@ static void emu_yield(bool parked)
         _longjmp(emu.scheduler, 1);
 }
 
-static inline void __syncthreads()
+static void named_barrier(unsigned id, unsigned threads)
 {
-    const unsigned phase = emu.barrier_phase;
-    if (++emu.barrier_arrived == emu.threads) {
-        emu.barrier_arrived = 0;
-        emu.barrier_phase++;
+    const unsigned phase = emu.barrier_phase[id];
+    if (++emu.barrier_arrived[id] == threads) {
+        emu.barrier_arrived[id] = 0;
+        emu.barrier_phase[id]++;
         for (emu_fiber &f : emu.fibers)
             f.parked = false;
         return;
     }
-    while (emu.barrier_phase == phase)
+    while (emu.barrier_phase[id] == phase)
         emu_yield(true);
+}
+
+static inline void __syncthreads()
+{
+    named_barrier(0, emu.threads);
 }
 
 static inline void __syncwarp()
@@ -205,7 +210,7 @@ static void emu_block(unsigned threads)
     if (emu.fibers.size() < threads)
         emu.fibers.resize(threads);
     emu.threads = threads;
-    emu.barrier_arrived = 0;
+    memset(emu.barrier_arrived, 0, sizeof emu.barrier_arrived);
     memset(emu.warp_arrived, 0, sizeof emu.warp_arrived);
     memset(emu.smem, 0xFF, EMU_SMEM); /* NaNs */
     for (unsigned i = 0; i < threads; ++i) {
@@ -344,6 +349,23 @@ DEVICE void ldmatrix_x4(u32 (&r)[4], u32 smem)
 DEVICE void ldmatrix_x4_transposed(u32 (&r)[4], u32 smem)
 {
     emu_ldmatrix(r, smem, true);
+}
+
+DEVICE void stmatrix_x4_transposed(u32 smem, const u32 (&r)[4])
+{
+    const uint64_t mine[3] = {smem, r[0] | (uint64_t)r[1] << 32, r[2] | (uint64_t)r[3] << 32};
+    uint64_t all[32][4];
+    const unsigned lane = emu.current % 32;
+    if (smem % 16 != 0) {
+        fprintf(stderr, "emulate: misaligned stmatrix\n");
+        abort();
+    }
+    emu_gather(mine, 3, all);
+    for (unsigned tile = 0; tile < 4; ++tile)
+        for (unsigned e = 0; e < 2; ++e) {
+            const u16 half = (u16)(r[tile] >> (16 * e));
+            memcpy((char *)emu_at((u32)all[8 * tile + lane % 4 * 2 + e][0]) + 2 * (lane / 4), &half, 2);
+        }
 }
 
 DEVICE void mma_m16n8k16(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2])

@@ -16,6 +16,7 @@
 #define PITCH 136
 #define PITCH_T 72
 #define PITCH_X 24
+#define STAGES 4
 static_assert(K_DIM == GDN_K_DIM && V_DIM == GDN_V_DIM && CHUNK == GDN_CHUNK &&
                   DV_BLK == GDN_DV_BLK && PITCH == GDN_PITCH && PITCH_T == GDN_PITCH_T &&
                   PITCH_X == GDN_PITCH_X,
@@ -42,8 +43,14 @@ static_assert(K_DIM == GDN_K_DIM && V_DIM == GDN_V_DIM && CHUNK == GDN_CHUNK &&
 #define KPK_BLOCK_gated_delta_rule_chunk_delta_h_tcfuse (int)(GDN_SPINE_BLOCK)
 #define KPK_SMEM_gated_delta_rule_chunk_delta_h_tcfuse_x2 GDN_TC_SMEM
 #define KPK_BLOCK_gated_delta_rule_chunk_delta_h_tcfuse_x2 (int)(GDN_SPINE_BLOCK)
+#define KPK_SMEM_gated_delta_rule_chunk_delta_h_tcfuse_x2_v32 GDN_SPLIT_SMEM(32)
+#define KPK_BLOCK_gated_delta_rule_chunk_delta_h_tcfuse_x2_v32 (int)(GDN_SPLIT_BLOCK(32))
+#define KPK_SMEM_gated_delta_rule_chunk_delta_h_tcfuse_x2_v64 GDN_SPLIT_SMEM(64)
+#define KPK_BLOCK_gated_delta_rule_chunk_delta_h_tcfuse_x2_v64 (int)(GDN_SPLIT_BLOCK(64))
 #define KPK_SMEM_gated_delta_rule_recompute_wu_hopper GDN_WU_HOPPER_SMEM
 #define KPK_BLOCK_gated_delta_rule_recompute_wu_hopper (int)(GDN_WU_HOPPER_BLOCK)
+#define KPK_SMEM_gated_delta_rule_recompute_wu_registers GDN_WU_REGISTERS_SMEM
+#define KPK_BLOCK_gated_delta_rule_recompute_wu_registers (int)(GDN_WU_BLOCK)
 #define KPK_SMEM_gated_delta_rule_chunk_fwd_o_hopper GDN_FWD_O_HOPPER_SMEM
 #define KPK_BLOCK_gated_delta_rule_chunk_fwd_o_hopper (int)(GDN_FWD_O_BLOCK)
 
@@ -66,13 +73,25 @@ namespace tc
 {
 alignas(1024) u8 gdn_smem[EMU_SMEM];
 #include "gated_delta_rule_chunk_tc.cu"
+#undef SPINE_PARAMETERS
 } // namespace tc
+namespace split
+{
+alignas(1024) u8 gdn_smem[EMU_SMEM];
+#include "gdn_spine_hopper.cu"
+} // namespace split
 #undef GDN_WU_THREADS
 namespace wuh
 {
 alignas(1024) u8 gdn_smem[EMU_SMEM];
 #include "gdn_recompute_wu_hopper.cu"
 } // namespace wuh
+#undef GDN_WU_THREADS
+namespace wur
+{
+alignas(1024) u8 gdn_smem[EMU_SMEM];
+#include "gdn_recompute_wu_registers.cu"
+} // namespace wur
 #undef GDN_FWD_O_THREADS
 namespace foh
 {
@@ -89,10 +108,19 @@ enum {
     VBLOCK,
     TCFUSE,
     TCFUSE_X2,
+    X2_V32,
+    X2_V64,
     SPINES
 };
 static const char *const spine_names[] = {"_ksplit", "_vfused",    "_pipe",   "_tma",
-                                          "_vtile",  "_tc_vblock", "_tcfuse", "_tcfuse_x2"};
+                                          "_vtile",  "_tc_vblock", "_tcfuse", "_tcfuse_x2",
+                                          "_tcfuse_x2_v32", "_tcfuse_x2_v64"};
+
+/* The classes' twins get the same chunk_fwd_o. */
+static int fwd_o_of(int spine)
+{
+    return spine < TCFUSE_X2 ? spine % 2 : 1;
+}
 
 static unsigned long long seed = 1;
 static double uniform()
@@ -160,7 +188,9 @@ struct result {
     std::vector<float> gc, h;
 };
 
-static result run(const problem &p, bool wu_twin, int spine, int fwd)
+enum { WU, WU_HOPPER, WU_REGISTERS };
+
+static result run(const problem &p, int kernel1, int spine, int fwd)
 {
     result r;
     r.w.assign(p.blocks * 8192, 0xFFFF), r.u = r.w, r.uc = r.w;
@@ -178,10 +208,15 @@ static result run(const problem &p, bool wu_twin, int spine, int fwd)
     const unsigned B = p.batch, T = p.varlen ? 0 : p.seq_len, N = p.chunks, gb = p.gb_stride,
                    qk = p.qk_stride;
 
-    const auto wu =
-        wu_twin ? wuh::gated_delta_rule_recompute_wu_hopper : fla::gated_delta_rule_recompute_wu;
-    emu_launch({N, p.nv, B}, wu_twin ? 512 : 256, wu_twin ? wuh::gdn_smem : fla::gdn_smem, [&] {
-        wu(k, v, gate, beta, r.w.data(), r.u.data(), r.gc.data(), B, T, N, p.nk, p.nv, 128, 128, qk,
+    static const struct {
+        decltype(&fla::gated_delta_rule_recompute_wu) entry;
+        unsigned threads;
+        u8 *smem;
+    } firsts[] = {{fla::gated_delta_rule_recompute_wu, 256, fla::gdn_smem},
+                  {wuh::gated_delta_rule_recompute_wu_hopper, 512, wuh::gdn_smem},
+                  {wur::gated_delta_rule_recompute_wu_registers, 256, wur::gdn_smem}};
+    emu_launch({N, p.nv, B}, firsts[kernel1].threads, firsts[kernel1].smem, [&] {
+        firsts[kernel1].entry(k, v, gate, beta, r.w.data(), r.u.data(), r.gc.data(), B, T, N, p.nk, p.nv, 128, 128, qk,
            qk, gb, cu, nullptr, p.varlen);
     });
     static const struct {
@@ -196,9 +231,12 @@ static result run(const problem &p, bool wu_twin, int spine, int fwd)
         {fla::gated_delta_rule_chunk_delta_h_tc_vblock, 256, 2},
         {tc::gated_delta_rule_chunk_delta_h_tcfuse, 256, 1},
         {tc::gated_delta_rule_chunk_delta_h_tcfuse_x2, 256, 1},
+        {split::gated_delta_rule_chunk_delta_h_tcfuse_x2_v32, 128, 1},
+        {split::gated_delta_rule_chunk_delta_h_tcfuse_x2_v64, 256, 1},
     };
-    u8 *smem = spine >= TCFUSE ? tc::gdn_smem : fla::gdn_smem;
-    emu_launch({p.nv, B * spines[spine].split, 1}, spines[spine].threads, smem, [&] {
+    u8 *smem = spine >= X2_V32 ? split::gdn_smem : spine >= TCFUSE ? tc::gdn_smem : fla::gdn_smem;
+    const unsigned slices = spine == X2_V32 ? 4 : spine == X2_V64 ? 2 : 1;
+    emu_launch({p.nv * slices, B * spines[spine].split, 1}, spines[spine].threads, smem, [&] {
         if (spine == TMA) {
             const tensor_map wm = {r.w.data(), 128, p.blocks * 64, 128},
                              um = {r.u.data(), 128, p.blocks * 64, 128},
@@ -309,9 +347,9 @@ int main()
         oracle(c.p, out, h);
         for (int spine = 0; spine < SPINES; ++spine) {
             emu.descending = false;
-            const result r = first[spine] = run(c.p, false, spine, spine % 2);
+            const result r = first[spine] = run(c.p, WU, spine, fwd_o_of(spine));
             emu.descending = true;
-            check(equal(r, run(c.p, false, spine, spine % 2)), "%s %s: any order of threads",
+            check(equal(r, run(c.p, WU, spine, fwd_o_of(spine))), "%s %s: any order of threads",
                   c.name, spine_names[spine]);
             const double eo = rel_rms(r.out, out, bf), eh = rel_rms(r.h, h, f32);
             check(eo < 8e-3 && eh < 8e-3, "%s %s: output %.2e state %.2e", c.name,
@@ -320,15 +358,29 @@ int main()
         for (int spine : {KSPLIT, VFUSED, TMA})
             check(equal(first[spine], first[PIPE]), "%s %s: bytes of _pipe", c.name,
                   spine_names[spine]);
+        for (int spine : {X2_V32, X2_V64})
+            check(equal(first[spine], first[TCFUSE_X2]), "%s %s: bytes of _tcfuse_x2", c.name,
+                  spine_names[spine]);
         for (int order = 0; order < 2; ++order) {
             emu.descending = order;
-            const result twin = run(c.p, true, TCFUSE_X2, 2);
+            const result twin = run(c.p, WU_HOPPER, TCFUSE_X2, 2);
             const double eo = rel_rms(twin.out, out, bf), eh = rel_rms(twin.h, h, f32);
             check(eo < 5e-3 && eh < 5e-3, "%s hopper twins: output %.2e state %.2e", c.name, eo,
                   eh);
             check(same(twin.gc, first[PIPE].gc), "%s hopper twins: gc's bytes", c.name);
+            check(equal(run(c.p, WU_REGISTERS, X2_V64, 2), twin), "%s _wu_registers: bytes of _wu_hopper",
+                  c.name);
         }
     }
+    /* More chunks than a split spine has stages. */
+    const problem ring = make(1, 1, {450}, false, false, 0);
+    const result x2 = run(ring, WU_HOPPER, TCFUSE_X2, 1);
+    for (int order = 0; order < 2; ++order)
+        for (int spine : {X2_V32, X2_V64}) {
+            emu.descending = order;
+            check(equal(run(ring, WU_REGISTERS, spine, 1), x2), "T=450 %s: bytes of _tcfuse_x2",
+                  spine_names[spine]);
+        }
     printf("1..%d\n", tests);
     return 0;
 }

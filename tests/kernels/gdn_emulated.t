@@ -8,5 +8,5 @@ if ! command -v g++ >/dev/null; then
     exit 0
 fi
 g++ -std=c++17 -O2 -ffp-contract=off -w -Isrc -Itests/kernels -Ikernels/common \
-    -Ikernels/gb10/common -o "$out" tests/kernels/gdn_emulated.cpp
+    -Ikernels/gb10/common -Ikernels/hopper/common -o "$out" tests/kernels/gdn_emulated.cpp
 "$out"

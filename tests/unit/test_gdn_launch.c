@@ -16,7 +16,7 @@
 
 enum {
     MOST_ENTRIES = 8,
-    MOST_MODULES = 5,
+    MOST_MODULES = 7,
     MOST_ARGS = 21,
     MOST_LINES = 16
 };
@@ -160,13 +160,14 @@ static int by_name(const void *a, const void *b)
 static struct world *open_world(const char *wrong)
 {
     static const char *const modules[MOST_MODULES] = {
-        "gated_delta_rule_chunk_tc", "gated_delta_rule_fla", "gdn_chunk_fwd_o_mma8",
-        "gdn_fwd_o_hopper", "gdn_recompute_wu_hopper"};
-    struct build_constant constants[] = {{"CHUNK", GDN_CHUNK},     {"DV_BLK", GDN_DV_BLK},
-                                         {"K_DIM", GDN_K_DIM},     {"PITCH", GDN_PITCH},
-                                         {"PITCH_T", GDN_PITCH_T}, {"PITCH_X", GDN_PITCH_X},
-                                         {"V_DIM", GDN_V_DIM}};
-    static const uint32_t objects[MOST_MODULES] = {0, 1, 2, 3, 4};
+        "gated_delta_rule_chunk_tc", "gated_delta_rule_fla",    "gdn_chunk_fwd_o_mma8",
+        "gdn_fwd_o_hopper",          "gdn_recompute_wu_hopper", "gdn_recompute_wu_registers",
+        "gdn_spine_hopper"};
+    struct build_constant constants[] = {{"CHUNK", GDN_CHUNK},         {"DV_BLK", GDN_DV_BLK},
+                                         {"K_DIM", GDN_K_DIM},         {"PITCH", GDN_PITCH},
+                                         {"PITCH_T", GDN_PITCH_T},     {"PITCH_X", GDN_PITCH_X},
+                                         {"STAGES", GDN_SPLIT_STAGES}, {"V_DIM", GDN_V_DIM}};
+    static const uint32_t objects[MOST_MODULES] = {0, 1, 2, 3, 4, 5, 6};
     static const struct build_lever levers[] = {
         {"gdn_pipe", "METRALE_GDN_PIPE", "", KPK_LEVER_TEXT, 0},
         {"gdn_prefill_tc", "METRALE_GDN_PREFILL_TC", NULL, KPK_LEVER_SWITCH, 1},
@@ -319,18 +320,18 @@ static void default_launches(void **state)
     assert_int_equal(bind(world), KPK_OK);
     assert_int_equal(prefill(world, &good, &route), KPK_OK);
     assert_int_equal(seen.launches, 3);
-    expect_launch(0, GDN_WU_HOPPER, 3, 32, 2);
+    expect_launch(0, GDN_WU_REGISTERS, 3, 32, 2);
     EXPECT_ARGS(0, 0x11000, 0x12000, 0x20000, 0x20080, 0x40000, 0x50000, 0x80000, 2, 130, 3, 16, 32,
                 128, 128, 8192, 8200, 64, 0, 0x99, 0);
-    expect_launch(1, GDN_TCFUSE_X2, 32, 2, 1);
+    expect_launch(1, GDN_X2_V64, 64, 2, 1); /* the image declares no processors */
     EXPECT_ARGS(1, 0x1000, 0x40000, 0x50000, 0x11000, 0x20000, 0x80000, 0x60000, 0x70000, 2, 130, 3,
                 16, 32, 128, 128, 8192, 64, 0, 0, 0x99, 0);
     expect_launch(2, GDN_FWD_O_HOPPER, 3, 32, 2);
     EXPECT_ARGS(2, 0x10000, 0x11000, 0x20000, 0x80000, 0x60000, 0x70000, 0x30000, 2, 130, 3, 16, 32,
                 128, 128, 8192, 64, 0, 0x99, 0);
-    assert_string_equal(route.spine.module, "gated_delta_rule_chunk_tc");
+    assert_string_equal(route.spine.module, "gdn_spine_hopper");
     assert_int_equal(seen.line_count, 1);
-    assert_true(said(KPK_INFO, "GDN state spine: gated_delta_rule_chunk_delta_h_tcfuse_x2"));
+    assert_true(said(KPK_INFO, "GDN state spine: gated_delta_rule_chunk_delta_h_tcfuse_x2_v64"));
     assert_int_equal(seen.synchronizations, 0);
 
     struct gdn_args varlen = good;

@@ -204,13 +204,15 @@ static void default_routes(void **state)
     struct gdn_args args = good_args();
 
     (void)state;
-    expect_route(&hopper, &args, GDN_WU_HOPPER, GDN_TCFUSE_X2, GDN_FWD_O_HOPPER);
+    expect_route(&hopper, &args, GDN_WU_REGISTERS, GDN_X2_V64, GDN_FWD_O_HOPPER);
+    gb10.kernels[GDN_WU_REGISTERS].id = gb10.kernels[GDN_X2_V32].id = gb10.kernels[GDN_X2_V64].id =
+        0;
     gb10.kernels[GDN_WU_HOPPER].id = gb10.kernels[GDN_FWD_O_HOPPER].id = 0;
     gb10.kernels[GDN_TCFUSE_X2].id = 0;
     expect_route(&gb10, &args, GDN_WU, GDN_PIPE, GDN_FWD_O_MMA8);
     args.is_varlen = true;
     args.cu_seqlens = 0x90000;
-    expect_route(&hopper, &args, GDN_WU_HOPPER, GDN_TCFUSE_X2, GDN_FWD_O_HOPPER);
+    expect_route(&hopper, &args, GDN_WU_REGISTERS, GDN_X2_V64, GDN_FWD_O_HOPPER);
     expect_route(&gb10, &args, GDN_WU, GDN_PIPE, GDN_FWD_O_MMA8);
 }
 
@@ -221,10 +223,14 @@ static void lever_routes(void **state)
 
     (void)state;
     ops.levers.no_remnants = true;
-    expect_route(&ops, &args, GDN_WU, GDN_TCFUSE_X2, GDN_FWD_O_MMA8);
+    expect_route(&ops, &args, GDN_WU, GDN_X2_V64, GDN_FWD_O_MMA8);
     ops.levers.no_mma8 = true;
-    expect_route(&ops, &args, GDN_WU, GDN_TCFUSE_X2, GDN_FWD_O);
+    expect_route(&ops, &args, GDN_WU, GDN_X2_V64, GDN_FWD_O);
     ops.levers.tma = true;
+    expect_route(&ops, &args, GDN_WU, GDN_X2_V64, GDN_FWD_O);
+    assert_string_equal(chosen(&ops, &args).tma,
+                        "METRALE_GDN_PREFILL_TC is active and takes precedence");
+    ops.kernels[GDN_X2_V64].id = 0;
     expect_route(&ops, &args, GDN_WU, GDN_TCFUSE_X2, GDN_FWD_O);
     assert_string_equal(chosen(&ops, &args).tma,
                         "METRALE_GDN_PREFILL_TC is active and takes precedence");
@@ -253,8 +259,8 @@ static void lever_routes(void **state)
  * names what is missing. */
 static void fallbacks(void **state)
 {
-    static const enum gdn_kernel spines[] = {GDN_TCFUSE_X2, GDN_TMA, GDN_PIPE, GDN_TC_VBLOCK,
-                                             GDN_KSPLIT};
+    static const enum gdn_kernel spines[] = {GDN_X2_V64, GDN_TCFUSE_X2, GDN_TMA,
+                                             GDN_PIPE,   GDN_TC_VBLOCK, GDN_KSPLIT};
     struct gdn_args args = good_args();
     struct gdn ops = all_kernels(true);
     struct gdn_route route;
@@ -263,7 +269,7 @@ static void fallbacks(void **state)
     (void)state;
     ops.levers.tma = ops.levers.tc_vblock = true;
     for (size_t i = 0; i < sizeof spines / sizeof *spines; i++) {
-        expect_route(&ops, &args, GDN_WU_HOPPER, spines[i], GDN_FWD_O_HOPPER);
+        expect_route(&ops, &args, GDN_WU_REGISTERS, spines[i], GDN_FWD_O_HOPPER);
         ops.kernels[spines[i]].id = 0;
     }
     assert_int_equal(gdn_choose(&ops, &args, &route, text, sizeof text), KPK_ERR_ABSENT);
@@ -271,10 +277,13 @@ static void fallbacks(void **state)
                               "'gated_delta_rule_fla:gated_delta_rule_chunk_delta_h_ksplit', "
                               "the only kernel left for its stage");
     ops = all_kernels(true);
+    ops.kernels[GDN_WU_REGISTERS].id = 0;
+    expect_route(&ops, &args, GDN_WU_HOPPER, GDN_X2_V64, GDN_FWD_O_HOPPER);
+    expect(chosen(&ops, &args).wu_registers, absent);
     ops.kernels[GDN_WU_HOPPER].id = ops.kernels[GDN_FWD_O_HOPPER].id = 0;
-    expect_route(&ops, &args, GDN_WU, GDN_TCFUSE_X2, GDN_FWD_O_MMA8);
+    expect_route(&ops, &args, GDN_WU, GDN_X2_V64, GDN_FWD_O_MMA8);
     ops.kernels[GDN_FWD_O_MMA8].id = 0;
-    expect_route(&ops, &args, GDN_WU, GDN_TCFUSE_X2, GDN_FWD_O);
+    expect_route(&ops, &args, GDN_WU, GDN_X2_V64, GDN_FWD_O);
     ops.kernels[GDN_FWD_O].id = 0;
     assert_int_equal(gdn_choose(&ops, &args, &route, text, sizeof text), KPK_ERR_ABSENT);
     ops.kernels[GDN_FWD_O].id = 1;
@@ -298,19 +307,59 @@ static void unaligned_rows_take_the_scalar_kernels(void **state)
                                                        "staging uses 16-byte vector loads)");
     args = good_args();
     args.query += 8;
-    expect_route(&ops, &args, GDN_WU_HOPPER, GDN_TCFUSE_X2, GDN_FWD_O);
+    expect_route(&ops, &args, GDN_WU_REGISTERS, GDN_X2_V64, GDN_FWD_O);
     args = good_args();
     args.value += 2;
-    expect_route(&ops, &args, GDN_WU, GDN_TCFUSE_X2, GDN_FWD_O_HOPPER);
+    expect_route(&ops, &args, GDN_WU, GDN_X2_V64, GDN_FWD_O_HOPPER);
     args = good_args();
     args.v_stride += 1;
-    expect_route(&ops, &args, GDN_WU, GDN_TCFUSE_X2, GDN_FWD_O_HOPPER);
+    expect_route(&ops, &args, GDN_WU, GDN_X2_V64, GDN_FWD_O_HOPPER);
+    args = good_args();
+    args.value += 8;
+    expect_route(&ops, &args, GDN_WU_HOPPER, GDN_X2_V64, GDN_FWD_O_HOPPER);
+    args = good_args();
+    args.v_stride += 4;
+    expect_route(&ops, &args, GDN_WU_HOPPER, GDN_X2_V64, GDN_FWD_O_HOPPER);
+    assert_string_equal(chosen(&ops, &args).wu_registers,
+                        "value or v_stride is not 16-byte aligned");
+    args.v_stride += 1;
     ops.kernels[GDN_VFUSED].id = 0;
     args.key += 2;
 
     struct gdn_route route;
     char text[256];
     assert_int_equal(gdn_choose(&ops, &args, &route, text, sizeof text), KPK_ERR_ABSENT);
+}
+
+static void split_widths(void **state)
+{
+    static const struct {
+        uint32_t nv, batch, sm_count, want;
+    } rows[] = {
+        {32, 1, 132, 32}, {33, 1, 132, 32}, {34, 1, 132, 64},        {48, 1, 132, 64},
+        {16, 2, 132, 32}, {32, 2, 132, 64}, {1, 1, 0, 64},           {1, 1, 4, 32},
+        {1, 1, 3, 64},    {64, 1, 256, 32}, {65535, 65535, 132, 64},
+    };
+    struct gdn ops = all_kernels(true);
+    struct gdn_args args = good_args();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_int_equal(gdn_split_columns(rows[i].nv, rows[i].batch, rows[i].sm_count),
+                         rows[i].want);
+    ops.sm_count = 256;
+    expect_route(&ops, &args, GDN_WU_REGISTERS, GDN_X2_V32, GDN_FWD_O_HOPPER);
+    assert_int_equal(chosen(&ops, &args).spine.grid.x, 128);
+    assert_int_equal(chosen(&ops, &args).spine.grid.y, 2);
+    assert_int_equal(chosen(&ops, &args).spine.block, 128);
+    assert_int_equal(chosen(&ops, &args).spine.smem, 182792);
+    ops.kernels[GDN_X2_V32].id = 0;
+    expect_route(&ops, &args, GDN_WU_REGISTERS, GDN_TCFUSE_X2, GDN_FWD_O_HOPPER);
+    ops.sm_count = 255;
+    expect_route(&ops, &args, GDN_WU_REGISTERS, GDN_X2_V64, GDN_FWD_O_HOPPER);
+    assert_int_equal(chosen(&ops, &args).spine.grid.x, 64);
+    assert_int_equal(chosen(&ops, &args).spine.block, 256);
+    assert_int_equal(chosen(&ops, &args).spine.smem, 223752);
 }
 
 static void tma_row_limit(void **state)
@@ -336,8 +385,8 @@ static void route_lines(void **state)
 
     (void)state;
     gdn_route_line(&route, line, sizeof line);
-    assert_string_equal(line, "gdn_prefill_fla: gated_delta_rule_recompute_wu_hopper -> "
-                              "gated_delta_rule_chunk_delta_h_tcfuse_x2 -> "
+    assert_string_equal(line, "gdn_prefill_fla: gated_delta_rule_recompute_wu_registers -> "
+                              "gated_delta_rule_chunk_delta_h_tcfuse_x2_v64 -> "
                               "gated_delta_rule_chunk_fwd_o_hopper");
     ops = all_kernels(false);
     route = chosen(&ops, &args);
@@ -345,7 +394,9 @@ static void route_lines(void **state)
     assert_string_equal(line, "gdn_prefill_fla: gated_delta_rule_recompute_wu -> "
                               "gated_delta_rule_chunk_delta_h_pipe -> "
                               "gated_delta_rule_chunk_fwd_o_mma8; not "
+                              "gated_delta_rule_recompute_wu_registers: not requested, not "
                               "gated_delta_rule_recompute_wu_hopper: not requested, not "
+                              "_tcfuse_x2 split over v: not requested, not "
                               "_tcfuse_x2: not requested, not _tma: not requested, not "
                               "gated_delta_rule_chunk_fwd_o_hopper: not requested");
     assert_int_equal(length, strlen(line));
@@ -503,10 +554,14 @@ static void shared_memory(void **state)
         enum gdn_kernel kernel;
         uint32_t smem, block;
     } rows[] = {
-        {GDN_WU, 33024, 256},     {GDN_WU_HOPPER, 79104, 512},  {GDN_KSPLIT, 99336, 256},
-        {GDN_VFUSED, 49412, 256}, {GDN_PIPE, 99336, 256},       {GDN_TMA, 99336, 256},
-        {GDN_VTILE, 49412, 512},  {GDN_TC_VBLOCK, 82952, 256},  {GDN_TCFUSE_X2, 88324, 256},
-        {GDN_FWD_O, 98816, 512},  {GDN_FWD_O_MMA8, 98816, 512}, {GDN_FWD_O_HOPPER, 97536, 512},
+        {GDN_WU, 33024, 256},           {GDN_WU_HOPPER, 79104, 512},
+        {GDN_KSPLIT, 99336, 256},       {GDN_VFUSED, 49412, 256},
+        {GDN_PIPE, 99336, 256},         {GDN_TMA, 99336, 256},
+        {GDN_VTILE, 49412, 512},        {GDN_TC_VBLOCK, 82952, 256},
+        {GDN_TCFUSE_X2, 88324, 256},    {GDN_FWD_O, 98816, 512},
+        {GDN_FWD_O_MMA8, 98816, 512},   {GDN_FWD_O_HOPPER, 97536, 512},
+        {GDN_WU_REGISTERS, 64256, 256}, {GDN_X2_V32, 182792, 128},
+        {GDN_X2_V64, 223752, 256},
     };
 
     (void)state;
@@ -530,6 +585,7 @@ int main(void)
         cmocka_unit_test(fallbacks),
         cmocka_unit_test(unaligned_rows_take_the_scalar_kernels),
         cmocka_unit_test(tma_row_limit),
+        cmocka_unit_test(split_widths),
         cmocka_unit_test(route_lines),
         cmocka_unit_test(shape_checks),
         cmocka_unit_test(empty_calls),
