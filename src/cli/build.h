@@ -21,13 +21,16 @@ struct build_entry {
     const struct target_entry *declared; /* NULL: taken by k.every */
     const struct cubin_entry *compiled;
     const struct compile_spill *spill; /* NULL: the ptxas log has no line for it */
+    size_t object;                     /* of its module, from 0 */
 };
 
-/* A module: one unit, compiled. */
+/* A module: one unit, compiled. A split one has one that looks at its variables, and then one per
+ * object. */
 struct build_module {
     const struct target_module *declared;
-    const struct compile_unit *unit;
-    const struct compile_result *result;
+    const struct compile_unit *unit;     /* the first of unit_count */
+    const struct compile_result *result; /* the same */
+    size_t unit_count;
     struct build_entry *entries;
     size_t entry_count;
 };
@@ -38,6 +41,7 @@ struct build_target {
     const char *shown; /* the same as short as may be, for people */
     struct build_module *modules;
     size_t module_count; /* as the target's */
+    size_t unit_count;   /* of its modules together */
     struct image_stats stats;
     bool ok;      /* no step has failed so far */
     bool written; /* the image's bytes differ from those that were there */
@@ -64,8 +68,22 @@ bool build_depfile(struct cli *cli, const char *path, const struct build_target 
 bool build_commands(struct cli *cli, const char *path, const struct compile_unit *units,
                     size_t count, const struct cuda *cuda);
 
-/* Fills one unit per module of the target, in the target's order. */
-void build_units(const struct target *target, struct arena *arena, struct compile_unit *out_units);
+/* The units of a target's modules: those of module i are items[first[i]] to items[first[i + 1]]. */
+struct build_units {
+    struct compile_unit *items;
+    size_t count, *first;
+};
+
+/* Where there is no nvJitLink, modules that need it are compiled whole, with a warning. False when
+ * a module's flags cannot be linked with. */
+bool build_units(const struct target *target, const struct cuda *cuda, struct arena *arena,
+                 struct build_units *out, struct diags *diags);
+
+/* Where the objects of a module begin in its units. */
+static inline size_t build_first_object(const struct build_module *module)
+{
+    return module->unit->way == COMPILE_VARIABLES;
+}
 
 /* The folder of compiled units: `given`, KPACK_CACHE, or kpack under the user's cache folder. NULL
  * with a warning when there is none. In the arena. */
@@ -76,6 +94,15 @@ const char *build_cache_folder(struct cli *cli, const char *given);
  * out. `notes`: also say which compiled entries
  * are left out. */
 bool build_check(struct cli *cli, struct build_target *build, bool notes);
+
+/* The object that an entry of a split module belongs to; 0 of another module. */
+size_t build_object_of(const struct build_module *module, const struct target_entry *entry);
+
+/* Checks of a split module whose entries are known: an object holds what it was linked for, and
+ * objects share no variable that is written. */
+void build_check_object(struct cli *cli, const struct build_module *module, size_t object,
+                        const struct cubin *cubin);
+void build_check_variables(struct cli *cli, const struct build_module *module);
 
 /* Writes when each unit ran on which worker, as a trace that Chrome and Perfetto show. */
 bool build_timings(struct cli *cli, const char *path, const struct compile_unit *units,

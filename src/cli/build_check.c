@@ -79,38 +79,62 @@ static const char *symbol_of(const struct build_module *module, size_t entry)
 }
 
 static void take(struct build_module *module, const struct target_entry *declared,
-                 const struct cubin_entry *compiled)
+                 const struct cubin_entry *compiled, size_t object)
 {
     module->entries[module->entry_count++] = (struct build_entry){
         .name = declared ? declared->name : compiled->name,
         .declared = declared,
         .compiled = compiled,
-        .spill = find_spill(module->result, compiled->name),
+        .spill = find_spill(&module->result[build_first_object(module) + object], compiled->name),
+        .object = object,
     };
 }
 
-/* Fills the module's entries; an entry that was not compiled is an error and left out. */
-static void match(struct cli *cli, struct build_module *module, const struct cubin *cubin,
+/* Fills the module's entries from its objects' cubins; an entry that was not compiled is an error
+ * and left out. */
+static void match(struct cli *cli, struct build_module *module, const struct cubin *cubins,
                   bool notes)
 {
     const struct target_module *declared = module->declared;
-    size_t most = declared->every ? cubin->count : declared->entry_count;
+    size_t most = declared->every ? cubins->count : declared->entry_count;
     module->entries = arena_alloc(&cli->arena, most, sizeof *module->entries);
-    for (size_t i = 0; declared->every && i < cubin->count; i++)
-        take(module, NULL, &cubin->entries[i]);
+    for (size_t i = 0; declared->every && i < cubins->count; i++)
+        take(module, NULL, &cubins->entries[i], 0);
     for (size_t i = 0; !declared->every && i < declared->entry_count; i++) {
         const struct target_entry *entry = &declared->entries[i];
-        const struct cubin_entry *compiled = find_compiled(cubin, symbol_of(module, i));
+        size_t object = build_object_of(module, entry);
+        const struct cubin_entry *compiled = find_compiled(&cubins[object], symbol_of(module, i));
         if (compiled)
-            take(module, entry, compiled);
+            take(module, entry, compiled, object);
         else
-            missing_entry(&cli->diags, declared, entry, cubin);
+            missing_entry(&cli->diags, declared, entry, &cubins[object]);
     }
     if (!most)
         diag_error_at(&cli->diags, declared->loc, "'%s' compiles to no entry at all",
                       declared->source);
-    if (notes)
-        note_extra(&cli->diags, module, cubin);
+    if (build_first_object(module)) {
+        for (size_t i = 0; i + 1 < module->unit_count; i++)
+            build_check_object(cli, module, i, &cubins[i]);
+        build_check_variables(cli, module);
+    } else if (notes) {
+        note_extra(&cli->diags, module, cubins);
+    }
+}
+
+/* Reads what a module compiled to; false when some of it did not, or is no cubin. */
+static bool read_module(struct cli *cli, struct build_module *module, bool notes)
+{
+    size_t first = build_first_object(module);
+    struct cubin *cubins = arena_alloc(&cli->arena, module->unit_count, sizeof *cubins);
+    bool ok = true;
+    for (size_t i = 0; i < module->unit_count; i++)
+        ok &= module->result[i].status == COMPILE_OK;
+    for (size_t i = first; ok && i < module->unit_count; i++)
+        ok = cubin_read(module->unit[i].name, module->result[i].cubin, module->result[i].cubin_size,
+                        &cli->arena, &cubins[i - first], &cli->diags);
+    if (ok)
+        match(cli, module, cubins, notes);
+    return ok;
 }
 
 /* ---- Checks -----------------------------------------------------------------------------------
@@ -133,7 +157,9 @@ static void check_limit(const struct check *check, const struct target_entry *en
 
 static void check_seconds(const struct check *check, const struct target_entry *entry)
 {
-    double seconds = check->module->result->seconds;
+    const struct build_module *module = check->module;
+    size_t unit = build_first_object(module) + build_object_of(module, entry);
+    double seconds = module->result[unit].seconds;
     if (entry->limits.seconds.given && seconds > entry->limits.seconds.value)
         diag_error_at(check->diags, entry->loc,
                       "entry '%s' took %.1f s to compile, more than its limit of %u s", entry->name,
@@ -238,8 +264,8 @@ static void check_warnings(const struct check *check)
     const struct target_module *declared = check->module->declared;
     struct diags found = {0};
     size_t warnings = 0;
-    if (declared->strict)
-        nvrtc_log_add(check->module->result->log, check->build->target->root, NULL, declared->loc,
+    for (size_t i = 0; declared->strict && i < check->module->unit_count; i++)
+        nvrtc_log_add(check->module->result[i].log, check->build->target->root, NULL, declared->loc,
                       &found);
     for (size_t i = 0; i < found.count; i++)
         warnings += found.items[i].level == DIAG_WARNING;
@@ -268,20 +294,16 @@ static void check_module(const struct check *check, bool whole)
 bool build_check(struct cli *cli, struct build_target *build, bool notes)
 {
     size_t before = cli->diags.errors;
+    bool *read = arena_alloc(&cli->arena, build->module_count, sizeof *read);
     bool whole = true; /* every entry is there, so that a twin that is not is a fault of its own */
     for (size_t i = 0; i < build->module_count; i++) {
-        struct build_module *module = &build->modules[i];
-        struct cubin cubin;
-        if (module->result->status != COMPILE_OK)
-            whole = false;
-        else if (cubin_read(module->unit->name, module->result->cubin, module->result->cubin_size,
-                            &cli->arena, &cubin, &cli->diags))
-            match(cli, module, &cubin, notes);
+        read[i] = read_module(cli, &build->modules[i], notes);
+        whole &= read[i];
     }
     whole &= cli->diags.errors == before;
     for (size_t i = 0; i < build->module_count; i++) {
         struct check check = {&cli->diags, build, &build->modules[i]};
-        if (build->modules[i].result->status == COMPILE_OK)
+        if (read[i])
             check_module(&check, whole);
     }
     return cli->diags.errors == before;

@@ -190,7 +190,8 @@ bool build_commands(struct cli *cli, const char *path, const struct compile_unit
     bool written;
     char *dir = realpath(cuda->dir, NULL);
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(list, command(&units[i], cuda, dir ? dir : cuda->dir));
+        if (units[i].way != COMPILE_LINKED || !units[i].kernel_count) /* a source once */
+            json_array_append_new(list, command(&units[i], cuda, dir ? dir : cuda->dir));
     char *dumped = json_dumps(list, JSON_INDENT(2));
     if (!dumped)
         BUG("a value that JSON cannot hold");

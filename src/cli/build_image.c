@@ -12,6 +12,7 @@ static struct image_entry image_entry(struct arena *arena, const struct build_en
     struct image_entry out = {
         .name = entry->name,
         .symbol = entry->compiled->name,
+        .object = entry->object,
         .static_smem = entry->compiled->static_smem,
         .registers = entry->compiled->registers,
         .stack_bytes = entry->compiled->stack_bytes,
@@ -39,11 +40,14 @@ static struct image_entry image_entry(struct arena *arena, const struct build_en
 static struct image_module image_module(struct arena *arena, const struct build_module *module)
 {
     const struct target_module *declared = module->declared;
-    struct image_object *object = arena_alloc(arena, 1, sizeof *object);
+    size_t first = build_first_object(module), count = module->unit_count - first;
+    struct image_object *objects = arena_alloc(arena, count, sizeof *objects);
     struct image_entry *entries = arena_alloc(arena, module->entry_count, sizeof *entries);
     struct image_constant *constants =
         arena_alloc(arena, declared->constant_count, sizeof *constants);
-    *object = (struct image_object){module->result->cubin, module->result->cubin_size};
+    for (size_t i = 0; i < count; i++)
+        objects[i] = (struct image_object){module->result[first + i].cubin,
+                                           module->result[first + i].cubin_size};
     for (size_t i = 0; i < module->entry_count; i++)
         entries[i] = image_entry(arena, &module->entries[i]);
     for (size_t i = 0; i < declared->constant_count; i++)
@@ -55,8 +59,8 @@ static struct image_module image_module(struct arena *arena, const struct build_
         .origin = declared->origin,
         .entries = entries,
         .entry_count = module->entry_count,
-        .objects = object,
-        .object_count = 1,
+        .objects = objects,
+        .object_count = count,
         .constants = constants,
         .constant_count = declared->constant_count,
         .flags = declared->flags,

@@ -67,7 +67,7 @@ void build_record_git(struct build_record *record, const struct build_target *bu
 const char *build_line(struct cli *cli, const struct build_target *build)
 {
     return arena_printf(&cli->arena, "%s: %zu unit%s, %s raw, %s packed", build->shown,
-                        build->module_count, build->module_count == 1 ? "" : "s",
+                        build->unit_count, build->unit_count == 1 ? "" : "s",
                         report_size(&cli->arena, build->stats.raw_bytes),
                         report_size(&cli->arena, build->stats.file_bytes));
 }
@@ -97,7 +97,7 @@ static void add_said(struct cli *cli, const struct build_target *builds, size_t 
     }
     for (size_t i = 0; i < count; i++) {
         key_add(out, "line", "", build_line(cli, &builds[i]));
-        units += builds[i].module_count;
+        units += builds[i].unit_count;
     }
     str_clear(&number);
     str_addf(&number, "%zu", units);

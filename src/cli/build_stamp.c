@@ -121,11 +121,17 @@ static json_t *units_json(const struct build_target *build)
 {
     json_t *units = json_array();
     for (size_t i = 0; i < build->module_count; i++) {
-        const struct compile_result *result = build->modules[i].result;
+        const struct build_module *module = &build->modules[i];
+        double seconds = 0;
+        uint64_t peak = 0;
+        for (size_t j = 0; j < module->unit_count; j++) {
+            seconds += module->result[j].seconds;
+            peak = module->result[j].peak_bytes > peak ? module->result[j].peak_bytes : peak;
+        }
         json_t *unit = json_object();
-        json_object_set_new(unit, "module", json_string(build->modules[i].declared->name));
-        json_object_set_new(unit, "seconds", json_real(result->seconds));
-        json_object_set_new(unit, "peak_bytes", json_integer((json_int_t)result->peak_bytes));
+        json_object_set_new(unit, "module", json_string(module->declared->name));
+        json_object_set_new(unit, "seconds", json_real(seconds));
+        json_object_set_new(unit, "peak_bytes", json_integer((json_int_t)peak));
         json_array_append_new(units, unit);
     }
     return units;

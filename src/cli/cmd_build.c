@@ -236,38 +236,37 @@ static bool load_targets(struct run *run, const struct cli_args *args)
     return run->build_count && (run->options.keep_going || !cli->diags.errors);
 }
 
-/* What a description may ask for and this version does another way, with the same kernels. */
-static void warn_of_split(struct run *run, const struct target *target)
-{
-    for (size_t i = 0; i < target->module_count; i++)
-        if (target->modules[i].split || target->modules[i].lto)
-            diag_add(&run->cli->diags, DIAG_WARNING, target->modules[i].loc,
-                     "module '%s' is compiled whole: this version has no '%s'",
-                     target->modules[i].name, target->modules[i].split ? "split" : "lto");
-}
-
-static void make_units(struct run *run)
+static bool make_units(struct run *run)
 {
     struct arena *arena = &run->cli->arena;
-    for (size_t i = 0; i < run->build_count; i++)
-        run->unit_count += run->builds[i].target->module_count;
-    run->units = arena_alloc(arena, run->unit_count, sizeof *run->units);
-    run->results = arena_alloc(arena, run->unit_count, sizeof *run->results);
-    size_t first = 0;
+    struct build_units *lists = arena_alloc(arena, run->build_count, sizeof *lists);
+    bool ok = true;
     for (size_t i = 0; i < run->build_count; i++) {
         struct build_target *build = &run->builds[i];
+        ok &= build_units(build->target, &run->cuda, arena, &lists[i], &run->cli->diags);
+        build->unit_count = lists[i].count;
+        run->unit_count += build->unit_count;
+    }
+    run->units = arena_alloc(arena, run->unit_count, sizeof *run->units);
+    run->results = arena_alloc(arena, run->unit_count, sizeof *run->results);
+    size_t base = 0;
+    for (size_t i = 0; i < run->build_count; i++) {
+        struct build_target *build = &run->builds[i];
+        const size_t *first = lists[i].first;
+        memcpy(run->units + base, lists[i].items, build->unit_count * sizeof *run->units);
         build->module_count = build->target->module_count;
         build->modules = arena_alloc(arena, build->module_count, sizeof *build->modules);
-        build_units(build->target, arena, run->units + first);
-        warn_of_split(run, build->target);
         for (size_t j = 0; j < build->module_count; j++)
             build->modules[j] = (struct build_module){
                 .declared = &build->target->modules[j],
-                .unit = &run->units[first + j],
-                .result = &run->results[first + j],
+                .unit = &run->units[base + first[j]],
+                .result = &run->results[base + first[j]],
+                .unit_count = first[j + 1] - first[j],
             };
-        first += build->module_count;
+        base += build->unit_count;
     }
+    cli_flush(run->cli);
+    return ok;
 }
 
 /* ---- Compiling --------------------------------------------------------------------------------
@@ -372,7 +371,8 @@ static void check(struct run *run)
     for (size_t i = 0; i < run->build_count; i++) {
         struct build_target *build = &run->builds[i];
         for (size_t j = 0; j < build->module_count; j++)
-            build->ok &= build->modules[j].result->status == COMPILE_OK;
+            for (size_t k = 0; k < build->modules[j].unit_count; k++)
+                build->ok &= build->modules[j].result[k].status == COMPILE_OK;
         if (build->ok || run->options.keep_going)
             build->ok &= build_check(run->cli, build, run->options.verbose);
     }
@@ -446,9 +446,7 @@ static void write_depfile(struct run *run)
 static enum cli_exit build_all(struct run *run, const struct cli_args *args)
 {
     struct cli *cli = run->cli;
-    make_units(run);
-    cli_flush(cli);
-    if (!find_cuda(run))
+    if (!find_cuda(run) || !make_units(run))
         return CLI_FAILED;
     if (run->options.dry_run)
         return dry_run(run);

@@ -105,11 +105,13 @@ enum cli_exit cmd_explain(struct cli *cli, const struct cli_args *args)
         !cuda_find(args->values[EXPLAIN_CUDA], target->root, &cli->arena, &cuda, &cli->diags) ||
         !recall_open(&recall, &cache, &cuda, &cli->diags))
         return CLI_FAILED;
-    struct compile_unit *units = arena_alloc(&cli->arena, target->module_count, sizeof *units);
-    build_units(target, &cli->arena, units);
+    struct build_units units;
+    if (!build_units(target, &cuda, &cli->arena, &units, &cli->diags))
+        return CLI_FAILED;
     for (size_t i = 0; i < target->module_count; i++)
         if (!module || strcmp(target->modules[i].name, module) == 0)
-            explain(cli, &recall, &units[i]);
+            for (size_t j = units.first[i]; j < units.first[i + 1]; j++)
+                explain(cli, &recall, &units.items[j]);
     recall_close(&recall);
     return CLI_DONE;
 }

@@ -160,6 +160,7 @@ static void add_start(struct run *run, struct str *out)
     const struct cuda *cuda = run->options->cuda;
     size_t begin = wire_begin(out, WIRE_START);
     wire_text(out, cuda->nvrtc);
+    wire_text(out, cuda->nvjitlink ? cuda->nvjitlink : "");
     wire_texts(out, cuda->includes, cuda->include_count);
     wire_end(out, begin);
 }
@@ -176,7 +177,10 @@ static void add_job(const struct compile_unit *unit, struct str *out)
     size_t count = 0, most = unit->flag_count + unit->define_count + unit->include_count + 8;
     const char **list = arena_alloc(&arena, most, sizeof *list);
     add_option(&arena, &list, &count, "--gpu-architecture=", unit->arch);
-    add_option(&arena, &list, &count, "--ptxas-options=", "-v");
+    if (unit->way == COMPILE_WHOLE)
+        add_option(&arena, &list, &count, "--ptxas-options=", "-v");
+    else
+        add_option(&arena, &list, &count, "", "-dlto");
     for (size_t i = 0; i < unit->flag_count; i++)
         add_option(&arena, &list, &count, "", unit->flags[i]);
     for (size_t i = 0; i < unit->define_count; i++)
@@ -193,6 +197,9 @@ static void add_job(const struct compile_unit *unit, struct str *out)
     wire_text(out, unit->arch);
     wire_texts(out, list, count);
     wire_texts(out, unit->expressions, unit->expression_count);
+    wire_u64(out, unit->way);
+    wire_texts(out, unit->link_options, unit->link_option_count);
+    wire_texts(out, unit->kernels, unit->kernel_count);
     wire_end(out, begin);
     arena_free(&arena);
 }
@@ -266,6 +273,18 @@ static void read_log(struct run *run, const char *text, struct compile_result *o
     str_free(&rest);
 }
 
+/* Whether another unit of the same split module has said the same. */
+static bool is_said(const struct run *run, size_t index)
+{
+    const struct compile_unit *unit = &run->units[index];
+    for (size_t i = 0; unit->way != COMPILE_WHOLE && i < run->count; i++)
+        if (i != index && run->results[i].status == COMPILE_FAILED &&
+            run->units[i].defines == unit->defines &&
+            strcmp(run->results[i].log, run->results[index].log) == 0)
+            return true;
+    return false;
+}
+
 static void report(struct run *run, size_t index, const struct compile_result *result, bool failed,
                    const char *error, const char *const *refused, size_t refused_count)
 {
@@ -314,7 +333,8 @@ static void take_result(struct run *run, struct worker *worker, struct wire_mess
         bool failed = outcome == WORKER_REFUSED;
         read_log(run, log, &taken);
         run->results[unit] = taken;
-        report(run, unit, &taken, failed, error, refused, refused_count);
+        if (!failed || !taken.log[0] || !is_said(run, unit))
+            report(run, unit, &taken, failed, error, refused, refused_count);
         unit_done(run, worker, failed ? COMPILE_FAILED : COMPILE_OK);
         uint64_t half = run->options->worker_memory / 2;
         if (resident > (half && half < RECYCLE_BYTES ? half : RECYCLE_BYTES))

@@ -20,6 +20,12 @@
 #define COMPILE_HEADERS_ROOT "<kpack>"
 #define COMPILE_CWD "/kpack"
 
+enum compile_way {
+    COMPILE_WHOLE,     /* NVRTC makes the cubin */
+    COMPILE_LINKED,    /* NVRTC makes LTO-IR, and nvJitLink the cubin, of `kernels` alone if any */
+    COMPILE_VARIABLES, /* the same, but PTX, "" when the source has no variables */
+};
+
 struct compile_unit {
     const char *name;         /* for people: "hopper/w8a16_gemm_pipelined" */
     const char *root;         /* absolute project root; the worker's current folder */
@@ -34,6 +40,11 @@ struct compile_unit {
     size_t include_count;
     const char *const *expressions; /* C++ names of kernels that are to be instantiated */
     size_t expression_count;
+    enum compile_way way;
+    const char *const *link_options; /* nvJitLink's; the arch and the kernels are added */
+    size_t link_option_count;
+    const char *const *kernels; /* symbols, or texts of expressions */
+    size_t kernel_count;
     struct loc loc;          /* where the description declares it */
     double expected_seconds; /* what it took before; 0: unknown */
     uint64_t expected_bytes; /* the peak of its worker then; 0: unknown */

@@ -30,6 +30,8 @@ enum nvrtc_result {
     X(CompileProgram, (nvrtc_program program, int count, const char *const *options))              \
     X(GetCUBINSize, (nvrtc_program program, size_t * size))                                        \
     X(GetCUBIN, (nvrtc_program program, char *cubin))                                              \
+    X(GetLTOIRSize, (nvrtc_program program, size_t * size))                                        \
+    X(GetLTOIR, (nvrtc_program program, char *ir))                                                 \
     X(GetProgramLogSize, (nvrtc_program program, size_t * size))                                   \
     X(GetProgramLog, (nvrtc_program program, char *log))
 

@@ -136,6 +136,12 @@ static void unit_key(const struct recall *recall, const struct compile_unit *uni
         add_define(out, unit->defines[i]);
     add_list(out, "include folder", unit->includes, unit->include_count);
     add_list(out, "name", unit->expressions, unit->expression_count);
+    if (unit->way != COMPILE_WHOLE) {
+        key_add(out, "way", "", unit->way == COMPILE_LINKED ? "linked" : "variables");
+        key_add(out, "nvJitLink", "", str_text(&recall->nvjitlink));
+        add_list(out, "link option", unit->link_options, unit->link_option_count);
+        add_list(out, "kernel", unit->kernels, unit->kernel_count);
+    }
     key_add_digest(out, "source", unit->source, source);
 }
 
@@ -174,12 +180,14 @@ bool recall_open(struct recall *recall, struct cache *cache, const struct cuda *
                  struct diags *diags)
 {
     *recall = (struct recall){.cache = cache, .cuda = cuda};
-    return nvrtc_identity(cuda->nvrtc, &recall->nvrtc, diags);
+    return nvrtc_identity(cuda->nvrtc, &recall->nvrtc, diags) &&
+           (!cuda->nvjitlink || nvrtc_identity(cuda->nvjitlink, &recall->nvjitlink, diags));
 }
 
 void recall_close(struct recall *recall)
 {
     str_free(&recall->nvrtc);
+    str_free(&recall->nvjitlink);
     arena_free(&recall->arena);
     map_free(&recall->files);
     *recall = (struct recall){0};

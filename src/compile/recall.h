@@ -21,6 +21,7 @@ struct recall {
     struct cache *cache;     /* borrowed */
     const struct cuda *cuda; /* borrowed */
     struct str nvrtc;        /* its identity */
+    struct str nvjitlink;    /* the same of nvJitLink; empty: there is none */
     struct arena arena;
     struct map files; /* what the names hold, by path */
 };

@@ -12,9 +12,19 @@
 #include "base/proc.h"
 #include "compile/compile.h"
 #include "compile/file_layer.h"
+#include "compile/nvjitlink.h"
 #include "compile/nvrtc.h"
 #include "compile/wire.h"
 #include "compile/worker.h"
+
+/* The last LTO-IR and all that its compile gave: the units of a split module differ in what is
+ * linked of it only. */
+struct kept {
+    struct str key, ir, log; /* owned; key empty: nothing is kept */
+    struct layer_log files;
+    const char **symbols;
+    struct arena arena; /* owns the symbols */
+};
 
 struct worker {
     int in, out;
@@ -22,6 +32,9 @@ struct worker {
     struct arena arena; /* what lives as long as the worker */
     struct nvrtc nvrtc;
     bool ready;
+    const char *nvjitlink_path;
+    struct nvjitlink nvjitlink; /* opened by the first job that links */
+    struct kept kept;
 };
 
 static bool send_all(int fd, const struct str *bytes)
@@ -47,6 +60,7 @@ static void add_errors(const struct diags *diags, struct str *out)
 static bool start(struct worker *worker, struct wire_message *message)
 {
     const char *path = wire_take_text(message, &worker->arena);
+    worker->nvjitlink_path = wire_take_text(message, &worker->arena);
     size_t count;
     const char **folders = wire_take_texts(message, &worker->arena, &count);
     if (!wire_done(message))
@@ -73,10 +87,14 @@ struct job {
     const char **expressions;
     size_t expression_count;
     const char **symbols; /* of the expressions */
+    enum compile_way way;
+    const char **link_options, **kernels;
+    size_t link_option_count, kernel_count;
     struct arena *arena;
     enum worker_outcome outcome;
     struct str error, cubin, log;
     struct layer_log files;
+    struct layer_log *shared_files; /* the worker's, of a job that links; NULL: the job's own */
 };
 
 /* "sm_90a" -> 90, 0 when it is no name of a real arch. */
@@ -206,7 +224,11 @@ static void run_program(const struct nvrtc *nvrtc, struct job *job, nvrtc_progra
         refuse(job, "NVRTC ran out of memory");
     else if (result != NVRTC_OK)
         refuse(job, "%s", nvrtc->GetErrorString(result));
-    else if (!take(&job->cubin, program, nvrtc->GetCUBINSize, nvrtc->GetCUBIN) || !job->cubin.len)
+    else if (job->way != COMPILE_WHOLE &&
+             (!take(&job->cubin, program, nvrtc->GetLTOIRSize, nvrtc->GetLTOIR) || !job->cubin.len))
+        refuse(job, "NVRTC made no LTO-IR: a flag asks for something else");
+    else if (job->way == COMPILE_WHOLE &&
+             (!take(&job->cubin, program, nvrtc->GetCUBINSize, nvrtc->GetCUBIN) || !job->cubin.len))
         refuse(job, "NVRTC made no cubin: a flag asks for something else");
     else
         take_symbols(nvrtc, job, program);
@@ -225,8 +247,126 @@ static void compile(const struct nvrtc *nvrtc, struct job *job, const char *text
     nvrtc->DestroyProgram(&program);
 }
 
-static void run_job(const struct nvrtc *nvrtc, struct job *job)
+/* ---- Linking ----------------------------------------------------------------------------------
+ */
+
+static void add_key(const struct job *job, struct str *key)
 {
+    wire_text(key, job->root);
+    wire_text(key, job->source);
+    wire_texts(key, job->options, job->option_count);
+    wire_texts(key, job->expressions, job->expression_count);
+}
+
+static void forget(struct kept *kept)
+{
+    str_free(&kept->key);
+    str_free(&kept->ir);
+    str_free(&kept->log);
+    layer_free(&kept->files);
+    arena_free(&kept->arena);
+    *kept = (struct kept){0};
+}
+
+static bool is_kept(const struct kept *kept, const struct job *job)
+{
+    struct str key = {0};
+    add_key(job, &key);
+    bool same = kept->key.len == key.len && memcmp(kept->key.data, key.data, key.len) == 0;
+    str_free(&key);
+    return same;
+}
+
+/* Moves what the compile gave from the job to the worker. */
+static void keep(struct kept *kept, struct job *job)
+{
+    forget(kept);
+    add_key(job, &kept->key);
+    kept->ir = job->cubin;
+    kept->log = job->log;
+    kept->files = job->files;
+    kept->symbols = arena_alloc(&kept->arena, job->expression_count, sizeof *kept->symbols);
+    for (size_t i = 0; i < job->expression_count; i++)
+        kept->symbols[i] = arena_strdup(&kept->arena, job->symbols[i]);
+    job->cubin = job->log = (struct str){0};
+    job->files = (struct layer_log){0};
+}
+
+static bool open_nvjitlink(struct worker *worker, struct job *job)
+{
+    if (worker->nvjitlink.handle)
+        return true;
+    struct diags diags = {0};
+    bool ok = nvjitlink_open(worker->nvjitlink_path, &worker->nvjitlink, &diags);
+    if (!ok)
+        refuse(job, "%s", diags.items[0].message);
+    diag_free(&diags);
+    return ok;
+}
+
+static const char *kernel_symbol(const struct job *job, const char *kernel)
+{
+    for (size_t i = 0; i < job->expression_count; i++)
+        if (strcmp(job->expressions[i], kernel) == 0)
+            return job->symbols[i];
+    return kernel;
+}
+
+static bool link_once(struct worker *worker, struct job *job, const char **options, size_t count,
+                      bool ptx, struct str *out)
+{
+    struct str error = {0};
+    bool ok = nvjitlink_link(&worker->nvjitlink, &worker->kept.ir, options, count, ptx, out,
+                             &job->log, &error);
+    if (!ok)
+        refuse(job, "nvJitLink: %s", str_text(&error));
+    str_free(&error);
+    return ok;
+}
+
+static void link_job(struct worker *worker, struct job *job)
+{
+    size_t count = 0;
+    const char **options =
+        arena_alloc(job->arena, job->link_option_count + job->kernel_count + 5, sizeof *options);
+    bool ptx = job->way == COMPILE_VARIABLES;
+    options[count++] = arena_printf(job->arena, "-arch=%s", job->arch);
+    options[count++] = "-lto";
+    options[count++] = "-optimize-unused-variables";
+    for (size_t i = 0; i < job->link_option_count; i++)
+        options[count++] = job->link_options[i];
+    options[count++] = ptx ? "-ptx" : "-Xptxas=-v";
+    for (size_t i = 0; i < job->kernel_count; i++)
+        options[count++] =
+            arena_printf(job->arena, "-kernels-used=%s", kernel_symbol(job, job->kernels[i]));
+    link_once(worker, job, options, count, ptx, &job->cubin);
+}
+
+static void compile_job(const struct nvrtc *nvrtc, struct job *job);
+
+static void run_linked(struct worker *worker, struct job *job)
+{
+    if (!open_nvjitlink(worker, job))
+        return;
+    if (!is_kept(&worker->kept, job)) {
+        compile_job(&worker->nvrtc, job);
+        if (job->outcome != WORKER_DONE)
+            return;
+        keep(&worker->kept, job);
+        /* The unit that looks at the variables tells what the compiler said of the source. */
+        if (job->way == COMPILE_VARIABLES || !job->kernel_count)
+            str_add(&job->log, str_text(&worker->kept.log), worker->kept.log.len);
+    } else if (job->way == COMPILE_VARIABLES) {
+        str_add(&job->log, str_text(&worker->kept.log), worker->kept.log.len);
+    }
+    job->symbols = worker->kept.symbols;
+    job->shared_files = &worker->kept.files;
+    link_job(worker, job);
+}
+
+static void run_job(struct worker *worker, struct job *job)
+{
+    const struct nvrtc *nvrtc = &worker->nvrtc;
     if (!knows_arch(&nvrtc->info, job->arch)) {
         struct str archs = {0};
         nvrtc_add_archs(&nvrtc->info, &archs);
@@ -244,6 +384,14 @@ static void run_job(const struct nvrtc *nvrtc, struct job *job)
     /* A hit of NVRTC's own cache would bring no ptxas log. The list has room for one more. */
     if (nvrtc_at_least(&nvrtc->info, 12, 9))
         job->options[job->option_count++] = "-no-cache";
+    if (job->way == COMPILE_WHOLE)
+        compile_job(nvrtc, job);
+    else
+        run_linked(worker, job);
+}
+
+static void compile_job(const struct nvrtc *nvrtc, struct job *job)
+{
     const struct str *text;
     layer_start(&job->files);
     if (read_source(job, &text)) {
@@ -320,13 +468,16 @@ static bool work(struct worker *worker, struct wire_message *message)
         .options = wire_take_texts(message, &arena, &job.option_count),
         .expressions = wire_take_texts(message, &arena, &job.expression_count),
         .arena = &arena,
+        .way = (enum compile_way)wire_take_u64(message),
+        .link_options = wire_take_texts(message, &arena, &job.link_option_count),
+        .kernels = wire_take_texts(message, &arena, &job.kernel_count),
     };
     if (!wire_done(message) || !worker->ready)
         return false;
     struct timespec before, after;
     reset_peak();
     clock_gettime(CLOCK_MONOTONIC, &before);
-    run_job(&worker->nvrtc, &job);
+    run_job(worker, &job);
     clock_gettime(CLOCK_MONOTONIC, &after);
     struct str answer = {0};
     size_t begin = wire_begin(&answer, WIRE_RESULT);
@@ -335,7 +486,7 @@ static bool work(struct worker *worker, struct wire_message *message)
     wire_bytes(&answer, job.log.data, job.log.len);
     wire_bytes(&answer, job.cubin.data, job.outcome == WORKER_DONE ? job.cubin.len : 0);
     wire_texts(&answer, job.symbols, job.outcome == WORKER_DONE ? job.expression_count : 0);
-    add_files(&answer, &job.files);
+    add_files(&answer, job.shared_files ? job.shared_files : &job.files);
     wire_u64(&answer, (uint64_t)((after.tv_sec - before.tv_sec) * 1000000000 + after.tv_nsec -
                                  before.tv_nsec));
     wire_u64(&answer, status_bytes("VmHWM"));

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """build with a fake NVRTC: what is written, what is checked, what is said."""
+import glob
 import json
 import os
 import re
 import resource
+import shutil
 import subprocess
 
 from harness import Folder, check, golden, kpack, main, read, same, test, write
@@ -478,15 +480,39 @@ def _():
             check("\n\n" not in result.out and len(result.out.splitlines()) == 2, result)
 
 
-@test("split and lto, which this version lacks, are a warning")
+@test("without nvJitLink, split and lto are compiled whole, with one warning")
 def _():
     with Folder() as folder:
         tiny(folder, module("m", more="split = true,"), module("n", more="lto = true,"))
         result = build(folder)
-        same(result.status, 0, result)
-        for line, name in ((4, "split"), (5, "lto")):
-            check(re.search(rf"^kpack: warning: tiny.lua:{line}:3: .*this version has no '{name}'$",
-                            result.err, re.M), result)
+        same((result.status, result.err.count("warning")), (0, 1), result)
+        check("warning: tiny.lua:4:3: there is no nvJitLink beside NVRTC: module 'm' and all that ask like it are "
+              "compiled whole, without 'split'; install NVIDIA's package nvidia-nvjitlink" in result.err, result)
+        tiny(folder, module("n", more="lto = true,"))
+        check("module 'n' is compiled whole, without 'lto'" in build(folder, "tiny.lua", "--no-cache").err)
+
+
+@test("an nvJitLink that cannot be used, or that refuses what it is given")
+def _():
+    with Folder() as folder:
+        cuda = shutil.copytree(FAKE, f"{folder}/cuda")
+        library = f"{cuda}/lib64/libnvJitLink.so.13"
+        tiny(folder, module("m", more="lto = true,"))
+        write(library, "no library")
+        result = build(folder, fake=cuda)
+        same(result.status, 1, result)
+        check("'tiny/m' does not compile for sm_90a: cannot open nvJitLink: " in result.err, result)
+        shutil.copy(f"{FAKE}/lib64/libnvrtc.so.13", library)
+        result = build(folder, fake=cuda)
+        same(result.status, 1, result)
+        check("is not a usable nvJitLink: it has no function 'nvJitLinkCreate'" in result.err, result)
+        real = glob.glob("/usr/local/cuda/lib64/libnvJitLink.so.1?")
+        if real:  # the fake IR is none
+            os.remove(library)
+            os.symlink(os.path.realpath(real[0]), library)
+            result = build(folder, fake=cuda)
+            same(result.status, 1, result)
+            check("'tiny/m' does not compile for sm_90a: nvJitLink: ERROR" in result.err, result)
 
 
 @test("no CUDA: what was looked at and what to do")

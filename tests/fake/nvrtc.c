@@ -55,6 +55,8 @@ int nvrtcAddNameExpression(struct program *program, const char *name);
 int nvrtcGetLoweredName(struct program *program, const char *name, const char **symbol);
 int nvrtcGetCUBINSize(struct program *program, size_t *size);
 int nvrtcGetCUBIN(struct program *program, char *cubin);
+int nvrtcGetLTOIRSize(struct program *program, size_t *size);
+int nvrtcGetLTOIR(struct program *program, char *ir);
 int nvrtcGetProgramLogSize(struct program *program, size_t *size);
 int nvrtcGetProgramLog(struct program *program, char *log);
 const char *nvrtcGetErrorString(int result);
@@ -360,6 +362,16 @@ int nvrtcGetCUBIN(struct program *program, char *cubin)
 {
     memcpy(cubin, program->cubin, program->cubin_size);
     return OK;
+}
+
+int nvrtcGetLTOIRSize(struct program *program, size_t *size)
+{
+    return nvrtcGetCUBINSize(program, size);
+}
+
+int nvrtcGetLTOIR(struct program *program, char *ir)
+{
+    return nvrtcGetCUBIN(program, ir);
 }
 
 int nvrtcGetProgramLogSize(struct program *program, size_t *size)
