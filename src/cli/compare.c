@@ -181,7 +181,8 @@ static void visit_entry(struct comparing *state, const char *name, uint32_t befo
             bytes_if(b.has_dynamic_smem, b.dynamic_smem));
     compare(state, COMPARE_STACK, "stack", bytes_of(a.stack_bytes), bytes_of(b.stack_bytes));
     compare(state, COMPARE_CODE, "code", bytes_of(a.code_bytes), bytes_of(b.code_bytes));
-    compare_code(state, before, after);
+    if (a.code_bytes == b.code_bytes)
+        compare_code(state, before, after);
     compare(state, COMPARE_OTHER, "block", block_of(state, &a), block_of(state, &b));
     compare(state, COMPARE_OTHER, "twin of", twin_of(state, &a), twin_of(state, &b));
     state->entry = NULL;
@@ -298,23 +299,28 @@ static const char *lever_name(const struct view *view, uint32_t module, uint32_t
     return view_lever(view, position).name;
 }
 
-static struct compare_value lever_of(struct comparing *state, const struct view *view,
-                                     uint32_t position)
+static struct compare_value default_of(const kpk_lever *lever)
 {
-    if (position == NONE)
-        return nothing;
-    kpk_lever lever = view_lever(view, position);
-    const char *value = lever.kind == KPK_TEXT ? lever.default_text
-                        : lever.default_on     ? "on"
-                                               : "off";
-    return text_of(arena_printf(&state->out->arena, "%s %s %s", value, view_lever_kind(lever.kind),
-                                lever.env));
+    if (lever->kind == KPK_TEXT)
+        return text_of(lever->default_text);
+    return text_of(lever->default_on ? "on" : "off");
 }
 
 static void visit_lever(struct comparing *state, const char *name, uint32_t before, uint32_t after)
 {
+    kpk_lever a = {0}, b = {0};
+    if (before != NONE)
+        a = view_lever(state->before, before);
+    if (after != NONE)
+        b = view_lever(state->after, after);
     compare(state, COMPARE_LEVERS, what(state, "lever", name),
-            lever_of(state, state->before, before), lever_of(state, state->after, after));
+            before == NONE ? nothing : default_of(&a), after == NONE ? nothing : default_of(&b));
+    if (before == NONE || after == NONE)
+        return;
+    compare(state, COMPARE_LEVERS, what(state, "kind of lever", name),
+            text_of(view_lever_kind(a.kind)), text_of(view_lever_kind(b.kind)));
+    compare(state, COMPARE_LEVERS, what(state, "variable of lever", name), text_of(a.env),
+            text_of(b.env));
 }
 
 static const char *absent_name(const struct view *view, uint32_t module, uint32_t position)

@@ -7,7 +7,7 @@ from harness import Folder, check, golden, kpack, main, read, same, test
 from images import CUBIN, DAMAGE, ENTRIES, OTHER_CUBIN, damage, describe, module, patched
 
 DIFFERENCE = ["module", "entry", "what", "aspect", "before", "after"]
-LEVERS = [{"name": "fast", "env": "FAST", "on": True}, {"name": "mode", "env": "MODE", "kind": 3, "text": "auto"}]
+LEVERS = [{"name": "exact", "env": "EXACT"}, {"name": "fast", "env": "FAST", "on": True}, {"name": "mode", "env": "MODE", "kind": 3, "text": "auto"}]
 # What varies with zstd.
 SIZES = [(r"(entry|entries), [\d.]+ (B|KiB)", r"\1, N"), (r"\n  file .*", "\n  file N"), (r"  +", "  ")]
 
@@ -31,7 +31,7 @@ def after(folder):
                {"name": "static_smem", "registers": 12}]
     return describe(
         folder, "after", target="some", nvrtc=[12, 9], absent=[["gamma", "mul", "nobody asks"]],
-        levers=[{"name": "fast", "env": "FAST", "on": False}, {"name": "new", "env": "NEW", "kind": 2}],
+        levers=[{"name": "exact", "env": "PRECISE", "kind": 1}, {"name": "fast", "env": "FAST", "on": False}, {"name": "new", "env": "NEW", "kind": 2}],
         modules=[module("alpha", patched(folder, "patched.cubin", "plain"), entries,
                         constants={"TILE": -2**63, "NEW": 2}, flags=["--fmad=false", "-G"]),
                  module("fresh", entries=["plain"])])

@@ -180,6 +180,11 @@ def _():
         same(result.status, 1)
         check("cannot read 'b/one.c': Permission denied" in result.err, result.err)
         check("alpha:add  # b/two.rs:2\n" in result.out, result.out)
+        os.chmod(f"{folder}/b", 0)
+        result = kpack("lookups", "b", "z.py", cwd=folder, **unprivileged())
+        same(result.status, 1)
+        check("cannot read 'b': Permission denied" in result.err, result.err)
+        os.chmod(f"{folder}/b", 0o755)
 
 
 @test("text that is no source at all gives no lookup and no crash")
