@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "cli/build.h"
+#include "cli/outputs.h"
 
 /* ---- A depfile --------------------------------------------------------------------------------
  */
@@ -112,6 +113,16 @@ static bool write_rules(const struct names *names, const struct build_target *bu
     return ok;
 }
 
+/* A depfile in place of a source would destroy it. */
+static bool is_input(const char *path, const struct names *names, struct diags *diags)
+{
+    for (size_t i = 0; i < names->count; i++)
+        if (file_is_regular(path) && output_same(path, names->items[i]))
+            return !diag_error(diags, "will not replace '%s' by a depfile: the build reads it",
+                               path);
+    return false;
+}
+
 bool build_depfile(struct cli *cli, const char *path, const struct build_target *builds,
                    size_t count, const struct cuda *cuda, const struct watch *watch,
                    size_t described)
@@ -125,7 +136,8 @@ bool build_depfile(struct cli *cli, const char *path, const struct build_target 
         add_compiled(&names, &builds[i], cuda);
     if (names.count)
         qsort(names.items, names.count, sizeof *names.items, by_text);
-    bool ok = write_rules(&names, builds, count, &text, &cli->diags) &&
+    bool ok = !is_input(path, &names, &cli->diags) &&
+              write_rules(&names, builds, count, &text, &cli->diags) &&
               file_update(path, text.data, text.len, &written, &cli->diags);
     str_free(&text);
     map_free(&names.known);

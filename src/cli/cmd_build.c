@@ -11,6 +11,7 @@
 #include "base/jobserver.h"
 #include "base/str.h"
 #include "cli/build.h"
+#include "cli/outputs.h"
 #include "cli/machine.h"
 #include "cli/progress.h"
 #include "cli/report.h"
@@ -204,7 +205,9 @@ static bool choose_path(struct run *run, struct build_target *build)
     if (access(build->path, F_OK) == 0 && !file_is_regular(build->path))
         return diag_error(&run->cli->diags, "cannot write '%s': it is %s", build->path,
                           file_is_dir(build->path) ? "a folder" : "no regular file");
-    return check_folder(run->cli, folder);
+    struct diags *diags = &run->cli->diags;
+    return check_folder(run->cli, folder) && output_replaces(build->path, &output_image, diags) &&
+           output_replaces(build_sidecar_path(arena, build), &output_sidecar, diags);
 }
 
 static bool paths_differ(struct run *run, const struct build_target *build)
@@ -214,6 +217,29 @@ static bool paths_differ(struct run *run, const struct build_target *build)
             return diag_error(&run->cli->diags, "'%s' and '%s' would both write '%s'",
                               other->target->path, build->target->path, build->shown);
     return true;
+}
+
+/* All that the build writes, against one another. */
+static bool check_outputs(struct run *run)
+{
+    struct arena *arena = &run->cli->arena;
+    const struct options *options = &run->options;
+    const char *const extra[] = {options->depfile, options->commands, options->timings};
+    const char **paths = arena_alloc(arena, 2 * run->build_count + 3, sizeof *paths);
+    size_t count = 0;
+    for (size_t i = 0; i < 3; i++)
+        if (extra[i])
+            paths[count++] = extra[i];
+    for (size_t i = 0; i < run->build_count && count; i++) {
+        if (options->dry_run)
+            break;
+        paths[count++] = run->builds[i].path;
+        paths[count++] = build_sidecar_path(arena, &run->builds[i]);
+    }
+    struct diags *diags = &run->cli->diags;
+    return outputs_apart(paths, count, diags) &&
+           (!options->commands || output_replaces(options->commands, &output_json, diags)) &&
+           (!options->timings || output_replaces(options->timings, &output_trace, diags));
 }
 
 /* Loads every target; with -k those that load go on. */
@@ -232,8 +258,9 @@ static bool load_targets(struct run *run, const struct cli_args *args)
         run->build_count += build->ok;
     }
     run->described = run->record.watch.count;
+    bool apart = check_outputs(run);
     cli_flush(cli);
-    return run->build_count && (run->options.keep_going || !cli->diags.errors);
+    return apart && run->build_count && (run->options.keep_going || !cli->diags.errors);
 }
 
 static bool make_units(struct run *run)

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "cli/code.h"
+#include "cli/outputs.h"
 #include "cli/report.h"
 
 /* The object that the word names; a split module has several, one per entry. */
@@ -62,7 +63,7 @@ static bool extract(struct view *view, const char *word, const char *path)
         return false;
     if (!path)
         path = default_path(view, &module, &entry);
-    if (!path)
+    if (!path || !output_replaces(path, &output_cubin, &cli->diags))
         return false;
     bool ok =
         code_bytes(view, object, &code) && file_publish(path, code.bytes, code.size, &cli->diags);

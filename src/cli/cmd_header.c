@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "cli/outputs.h"
 #include "cli/report.h"
 #include "target/target.h"
 
@@ -163,6 +164,9 @@ static void add_text(struct header *header)
     str_adds(&header->text, "\n#endif\n");
 }
 
+static const struct output_kind made_by_us = {"a header made by kpack", NULL,
+                                              "/* Modules and entries of target "};
+
 enum cli_exit cmd_header(struct cli *cli, const struct cli_args *args)
 {
     const char *path = args->values[HEADER_FILE];
@@ -176,7 +180,7 @@ enum cli_exit cmd_header(struct cli *cli, const struct cli_args *args)
     header.prefix =
         arena_printf(&cli->arena, "KPK_%s", word_of(&cli->arena, header.target->name, true));
     add_text(&header);
-    bool ok = check_names(&header) &&
+    bool ok = check_names(&header) && output_replaces(path, &made_by_us, &cli->diags) &&
               file_update(path, header.text.data, header.text.len, &written, &cli->diags);
     if (ok)
         report_line(stdout, "%s: %zu macros%s", report_name(&cli->arena, path), header.count + 2,
