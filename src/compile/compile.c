@@ -49,6 +49,7 @@ struct run {
     size_t shown;             /* units whose diags were moved on */
     bool *done;
     double start;
+    double looked; /* when the workers were looked at last */
     struct schedule schedule;
     struct worker *workers;
     size_t worker_count;
@@ -458,6 +459,16 @@ static void check_limits(struct run *run, struct worker *worker, double time)
              resident >> 20, options->worker_memory >> 20);
 }
 
+/* Time for which this process was stopped, by Ctrl-Z or a sleeping machine, is no unit's: a look
+ * at the workers that comes much later than asked for moves the start of what they do. */
+static void excuse_stops(struct run *run, double time)
+{
+    double gap = time - run->looked;
+    for (size_t i = 0; i < run->worker_count && gap > 10 * TICK_MS * 1e-3; i++)
+        run->workers[i].started += gap;
+    run->looked = time;
+}
+
 static void poll_workers(struct run *run)
 {
     size_t count = run->worker_count * 3;
@@ -472,6 +483,7 @@ static void poll_workers(struct run *run)
         fds[count++] = (struct pollfd){run->options->jobs->in, POLLIN, 0};
     int ready = poll(fds, (nfds_t)count, TICK_MS);
     double time = now();
+    excuse_stops(run, time);
     for (size_t i = 0; i < run->worker_count; i++) {
         struct worker *worker = &run->workers[i];
         if (!worker->proc.pid || run->abort)
@@ -544,6 +556,7 @@ bool compile_run(const struct compile_unit *units, size_t count,
         .diags = diags,
         .worker_count = options->workers < count ? options->workers : count,
         .start = now(),
+        .looked = now(),
     };
     for (size_t i = 0; i < count; i++)
         out_results[i] = (struct compile_result){.log = ""};

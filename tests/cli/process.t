@@ -9,6 +9,7 @@ import struct
 import subprocess
 import termios
 import threading
+import time
 
 from harness import Folder, binary, check, environment, golden, main, read, same, test, unprivileged, write
 from project import FAKE, GOOD, Mounted, Started, build, left_behind, listing, module, source, target, tiny
@@ -44,6 +45,19 @@ def _():
         golden("build-timeout.txt", build(folder, "tiny.lua", "--unit-timeout=1"), VARIES)
         source(folder, "hang", "fake sleep 300", GOOD)
         same(build(folder, "tiny.lua", "--unit-timeout=30").status, 0)
+
+
+@test("time for which a build is stopped is not its units'")
+def _():
+    with Folder() as folder:
+        tiny(folder, commands=(*["fake sleep 500"] * 3, GOOD))
+        started = Started(folder, "tiny.lua", "--unit-timeout=3", start_new_session=True)
+        started.wait_for_workers()
+        os.killpg(started.process.pid, signal.SIGSTOP)
+        time.sleep(3.5)
+        os.killpg(started.process.pid, signal.SIGCONT)
+        status, _, err = started.end()
+        same(status, 0, err)
 
 
 @test("a unit that an NVRTC is too old for: the archs it knows")
