@@ -3,7 +3,8 @@
 
 UNITS (500) small kernel files with two entries each. Headers are shared three deep: a unit includes one of 40
 operation headers, that one of 8 vector headers, that the only number header. Also written: build.ninja and a
-Makefile over the same graph, whose command is `nvcc -cubin` with the same flags (NVCC=... for another).
+Makefile over the same graph. Their compiler is `$NVCC -cubin` when that is set, else a stand-in that writes the same
+depfile.
 """
 import os
 import sys
@@ -66,17 +67,20 @@ def description(folder, count):
 
 
 def peers(folder, count):
-    nvcc = f"$NVCC -cubin -arch={ARCH}"
     names = [f"unit{i:04}" for i in range(count)]
     cubins = " ".join(f"peer/{n}.cubin" for n in names)
-    rule = "rule cubin\n  command = " + nvcc.replace("$NVCC", "$nvcc") + " -MD -MF $out.d -o $out $in\n" \
-           "  depfile = $out.d\n  deps = gcc\n"
-    write(folder, "build.ninja", "nvcc = nvcc\ninclude nvcc.ninja\n" + rule + "".join(
-        f"build peer/{n}.cubin: cubin kernels/{n}.cu\n" for n in names)
-        + f"rule pack\n  command = cat $in > $out\nbuild peer/all: pack {cubins}\ndefault peer/all\n")
-    write(folder, "nvcc.ninja", f"nvcc = {os.environ.get('NVCC', 'nvcc')}\n")
-    write(folder, "Makefile", f"NVCC ?= nvcc\nall: {cubins}\npeer/%.cubin: kernels/%.cu\n"
-          f"\t@mkdir -p peer\n\t$(NVCC) -cubin -arch={ARCH} -o $@ $<\n")
+    write(folder, "build.ninja", "rule cubin\n  command = ./compile $in $out\n  depfile = $out.d\n  deps = gcc\n"
+          + "".join(f"build peer/{n}.cubin: cubin kernels/{n}.cu\n" for n in names)
+          + f"rule pack\n  command = cat $in > $out\nbuild peer/all: pack {cubins}\n")
+    write(folder, "Makefile", f"all: {cubins}\npeer/%.cubin: kernels/%.cu\n\t@./compile $< $@\n")
+    # A stand-in that writes what a compiler would say of headers, and nvcc itself.
+    write(folder, "compile", """#!/bin/sh
+mkdir -p peer
+[ -z "$NVCC" ] || exec "$NVCC" -cubin -arch=""" + ARCH + """ -MD -MF "$2.d" -o "$2" "$1"
+op=$(sed -n 's/#include "\\(.*\\)"/\\1/p' "$1"); vec=$(sed -n 's/#include "\\(.*\\)"/\\1/p' "kernels/$op")
+echo "$2: $1 kernels/$op kernels/$vec kernels/number.cuh" > "$2.d"; echo "$1" > "$2"
+""")
+    os.chmod(os.path.join(folder, "compile"), 0o755)
 
 
 def main():
