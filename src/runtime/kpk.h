@@ -305,8 +305,8 @@ KPK_API kpk_status kpk_constant(const kpk_image *image, const char *module, cons
 KPK_API kpk_status kpk_read_blob(const kpk_image *image, uint32_t index, void *buffer, size_t size);
 
 /* Checks every byte of the image, and what an open leaves to trust: all groups decoded, every
- * digest compared, names unique, in order and found by their hash. Reports each fault through the
- * message callback and returns the first one's status: DAMAGED, MEMORY or IO. */
+ * digest compared, strings UTF-8, names unique, in order and found by their hash. Reports each
+ * fault through the message callback and returns the first one's status: DAMAGED, MEMORY or IO. */
 KPK_API kpk_status kpk_verify(const kpk_image *image);
 
 /* ---- Levers: the target's defaults for run-time choices, which the environment overrides ---- */

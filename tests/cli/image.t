@@ -133,6 +133,9 @@ def _():
         alpha = json.loads(run(folder, "list", path, "--json").out)["modules"][0]
         same(alpha["constants"], {"BIAS": -5, "TILE_\\xFF": 128, "WIDE": -2**63})
         same(alpha["source"], "kernels/base/\\xFFlpha.cu")
+        result = run(folder, "verify", path)
+        same(result.status, 1, result)
+        check("of its strings is not UTF-8" in result.err, result)
 
 
 @test("the JSON of show is that of list")
