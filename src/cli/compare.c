@@ -283,6 +283,8 @@ static void visit_module(struct comparing *state, const char *name, uint32_t bef
     compare(state, COMPARE_OTHER, "declared by", text_of(a.origin), text_of(b.origin));
     merge(state, a.constant_count, b.constant_count, constant_name, visit_constant);
     compare_flags(state);
+    compare(state, COMPARE_OTHER, "number of cubins", count_of(a.object_count),
+            count_of(b.object_count));
     if (memcmp(a.digest, b.digest, sizeof a.digest) != 0)
         add(state, COMPARE_CODE, "cubins", digest_value(state, a.digest),
             digest_value(state, b.digest));

@@ -145,6 +145,16 @@ def _():
         same((found["symbol"], found["code"]), (("_Z9templatedILi3EEvPf", "plain"), (256, 384)))
 
 
+@test("a module that is split now has more cubins, with the same code")
+def _():
+    with Folder() as folder:
+        describe(folder, "whole", modules=[module("m", entries=ENTRIES)])
+        entries = [{"name": n, "object": i} for i, n in enumerate(ENTRIES)]
+        describe(folder, "split", modules=[{"name": "m", "cubins": [CUBIN] * 3, "entries": entries}])
+        found = {d["what"]: (d["entry"], d["before"], d["after"]) for d in differences(folder, "whole.kpk", "split.kpk")}
+        same((sorted(set(found) - {"file"}), found["number of cubins"]), (["cubins", "number of cubins"], (None, 1, 3)))
+
+
 @test("flags in another order are a difference")
 def _():
     with Folder() as folder:
