@@ -69,12 +69,17 @@ dry_run := $(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
 remember = $(shell mkdir -p $B)$(if $(dry_run),,$(if $(call differs,$(file <$B/$1),$2),$(file >$B/$1,$2)))
 differs = $(subst x$(strip $1),,x$(strip $2))$(subst x$(strip $2),,x$(strip $1))
 $(call remember,flags,$(CC) $(ALL_CFLAGS))
+# How this kpack compiles: what another one compiled is not taken for its own.
+compile_id := $(shell cat src/compile/*.c src/compile/*.h | b2sum -l 128 | cut -c1-32)
+$(call remember,compile-id,$(compile_id))
 $(call remember,sources,$(tool_src) $(runtime_src) $(ops_src) $(lua_files) $(header_files))
 
 $B/obj/%.o: %.c $B/flags Makefile | setup
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(dep_cflags) -DKPACK_VERSION='"$(VERSION)"' -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) $(dep_cflags) -DKPACK_VERSION='"$(VERSION)"' -DKPACK_COMPILE_ID='"$(compile_id)"' -MMD -MP -c -o $@ $<
+
+$B/obj/src/compile/recall.o: $B/compile-id
 
 $B/pic/%.o: %.c $B/flags Makefile | setup
 	$(call say,CC,$< (pic))

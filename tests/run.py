@@ -84,7 +84,10 @@ def run_one(path):
         env.pop(name, None)
     start = time.monotonic()
     # A file, not a pipe: a process left behind cannot keep the runner waiting for its end.
-    with tempfile.TemporaryFile() as output:
+    # Nor is the user's cache of kernels read or filled.
+    with tempfile.TemporaryFile() as output, \
+            tempfile.TemporaryDirectory(prefix="kpack-cache-", ignore_cleanup_errors=True) as cache:
+        env["KPACK_CACHE"] = cache
         try:
             with running_lock:  # so that a signal finds every child that there is
                 if stopping.is_set():

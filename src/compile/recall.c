@@ -11,9 +11,6 @@
 #include "compile/nvrtc_log.h"
 #include "compile/wire.h"
 
-/* Counted up whenever what a unit's fields mean for NVRTC changes. */
-#define SCHEMA "2"
-
 enum {
     LISTS_MAX = 16 /* lists of names kept of one unit */
 };
@@ -128,7 +125,7 @@ static void add_define(struct str *key, const char *define)
 static void unit_key(const struct recall *recall, const struct compile_unit *unit,
                      const struct digest *source, struct str *out)
 {
-    key_add(out, "kpack", "", SCHEMA);
+    key_add(out, "kpack", "", KPACK_COMPILE_ID); /* of the sources of this folder */
     key_add(out, "NVRTC", "", str_text(&recall->nvrtc));
     key_add(out, "arch", "", unit->arch);
     add_list(out, "flag", unit->flags, unit->flag_count);

@@ -5,6 +5,7 @@ here=$(dirname "$0")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "$here/build_corpus.py" "$folder" "${UNITS:-500}"
-for what in ${*:-noop edit cold}; do
+[ $# -gt 0 ] || set -- noop edit cold
+for what; do
     python3 "$here/build.py" "$what" "$folder"
 done
