@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 
-from harness import Folder, cache_folder, check, main, read, same, test, write
+from harness import Folder, cache_folder, check, main, read, same, test, unprivileged, write
 from project import GOOD, World, listing, module, source, target, tiny
 
 
@@ -101,6 +101,39 @@ def _():
             same(world.build(), [])
         os.remove(f"{folder}/kernels/a.h")
         same(world.build(), ["m"])
+
+
+@test("a header that becomes unreadable is compiled without, and found again when it is back")
+def _():
+    who = unprivileged()
+    with Folder() as folder:
+        two(folder)
+        world = World(folder)
+        for path in (folder, f"{folder}/kernels"):
+            os.chmod(path, 0o777)
+        os.chmod(world.count, 0o666)
+        same(world.build(**who), ["m", "n"])
+        os.chmod(f"{folder}/kernels/a.h", 0)
+        same(world.build(**who), ["m"])
+        same(world.build(**who), [])
+        os.chmod(f"{folder}/kernels/a.h", 0o644)
+        same(world.build(**who), [])
+
+
+@test("files from the future, as after a clock that went back, are read again and found the same")
+def _():
+    with Folder() as folder:
+        two(folder)
+        world = World(folder)
+        world.build()
+        for where, _, names in os.walk(folder):
+            for name in names:
+                os.utime(os.path.join(where, name), ns=(3 * 10**18, 3 * 10**18))
+        image = os.stat(f"{folder}/out/tiny.kpk")
+        same(world.build(), [])
+        same_size(f"{folder}/kernels/b.h", "B")
+        same(world.build(), ["m", "n"])
+        same(os.stat(f"{folder}/out/tiny.kpk").st_mtime_ns, image.st_mtime_ns)
 
 
 @test("flags, constants, arch and include folders count; names of modules and comments in descriptions do not")
