@@ -68,10 +68,12 @@ void build_check_variables(struct cli *cli, const struct build_module *module)
                 other = entry;
         }
         if (variable->written && other)
-            diag_error_at(&cli->diags, module->declared->loc,
-                          "entries '%s' and '%s' of the split module '%s' share the variable '%s', "
-                          "which is written: each would have a copy of its own; compile the module "
-                          "without split",
-                          first->name, other->name, module->declared->name, variable->name);
+            diag_error_at(
+                &cli->diags, module->declared->loc,
+                "entries '%s' and '%s' of the split module '%s' share the variable '%s', "
+                "which is written, or its address handed on: each would have a copy of its "
+                "own; compile the module "
+                "without split",
+                first->name, other->name, module->declared->name, variable->name);
     }
 }
