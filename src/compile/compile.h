@@ -23,7 +23,7 @@
 enum compile_way {
     COMPILE_WHOLE,     /* NVRTC makes the cubin */
     COMPILE_LINKED,    /* NVRTC makes LTO-IR, and nvJitLink the cubin, of `kernels` alone if any */
-    COMPILE_VARIABLES, /* the same, but PTX, "" when the source has no variables */
+    COMPILE_VARIABLES, /* the same, but PTX, without code when the source has no variables */
 };
 
 struct compile_unit {

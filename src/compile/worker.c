@@ -324,8 +324,28 @@ static bool link_once(struct worker *worker, struct job *job, const char **optio
     return ok;
 }
 
+/* Linked without any kernel, a module is its variables alone: most have none, and then nothing need
+ * be made of their kernels. */
+static bool has_variables(struct worker *worker, struct job *job)
+{
+    const char *options[] = {arena_printf(job->arena, "-arch=%s", job->arch), "-lto",
+                             "-kernels-used=no kernel"};
+    struct str cubin = {0}, log = {0}, error = {0};
+    bool ok = nvjitlink_link(&worker->nvjitlink, &worker->kept.ir, options, 3, false, &cubin, &log,
+                             &error);
+    bool found = !ok || memmem(str_text(&cubin), cubin.len, ".nv.global", 10);
+    str_free(&cubin);
+    str_free(&log);
+    str_free(&error);
+    return found;
+}
+
 static void link_job(struct worker *worker, struct job *job)
 {
+    if (job->way == COMPILE_VARIABLES && !has_variables(worker, job)) {
+        str_adds(&job->cubin, "// no variables\n");
+        return;
+    }
     size_t count = 0;
     const char **options =
         arena_alloc(job->arena, job->link_option_count + job->kernel_count + 5, sizeof *options);
