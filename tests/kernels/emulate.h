@@ -364,7 +364,8 @@ DEVICE void stmatrix_x4_transposed(u32 smem, const u32 (&r)[4])
     for (unsigned tile = 0; tile < 4; ++tile)
         for (unsigned e = 0; e < 2; ++e) {
             const u16 half = (u16)(r[tile] >> (16 * e));
-            memcpy((char *)emu_at((u32)all[8 * tile + lane % 4 * 2 + e][0]) + 2 * (lane / 4), &half, 2);
+            memcpy((char *)emu_at((u32)all[8 * tile + lane % 4 * 2 + e][0]) + 2 * (lane / 4), &half,
+                   2);
         }
 }
 

@@ -112,9 +112,9 @@ enum {
     X2_V64,
     SPINES
 };
-static const char *const spine_names[] = {"_ksplit", "_vfused",    "_pipe",   "_tma",
-                                          "_vtile",  "_tc_vblock", "_tcfuse", "_tcfuse_x2",
-                                          "_tcfuse_x2_v32", "_tcfuse_x2_v64"};
+static const char *const spine_names[] = {
+    "_ksplit",    "_vfused", "_pipe",      "_tma",           "_vtile",
+    "_tc_vblock", "_tcfuse", "_tcfuse_x2", "_tcfuse_x2_v32", "_tcfuse_x2_v64"};
 
 /* The classes' twins get the same chunk_fwd_o. */
 static int fwd_o_of(int spine)
@@ -188,7 +188,11 @@ struct result {
     std::vector<float> gc, h;
 };
 
-enum { WU, WU_HOPPER, WU_REGISTERS };
+enum {
+    WU,
+    WU_HOPPER,
+    WU_REGISTERS
+};
 
 static result run(const problem &p, int kernel1, int spine, int fwd)
 {
@@ -216,8 +220,8 @@ static result run(const problem &p, int kernel1, int spine, int fwd)
                   {wuh::gated_delta_rule_recompute_wu_hopper, 512, wuh::gdn_smem},
                   {wur::gated_delta_rule_recompute_wu_registers, 256, wur::gdn_smem}};
     emu_launch({N, p.nv, B}, firsts[kernel1].threads, firsts[kernel1].smem, [&] {
-        firsts[kernel1].entry(k, v, gate, beta, r.w.data(), r.u.data(), r.gc.data(), B, T, N, p.nk, p.nv, 128, 128, qk,
-           qk, gb, cu, nullptr, p.varlen);
+        firsts[kernel1].entry(k, v, gate, beta, r.w.data(), r.u.data(), r.gc.data(), B, T, N, p.nk,
+                              p.nv, 128, 128, qk, qk, gb, cu, nullptr, p.varlen);
     });
     static const struct {
         decltype(&fla::gated_delta_rule_chunk_delta_h_pipe) entry;
@@ -368,8 +372,8 @@ int main()
             check(eo < 5e-3 && eh < 5e-3, "%s hopper twins: output %.2e state %.2e", c.name, eo,
                   eh);
             check(same(twin.gc, first[PIPE].gc), "%s hopper twins: gc's bytes", c.name);
-            check(equal(run(c.p, WU_REGISTERS, X2_V64, 2), twin), "%s _wu_registers: bytes of _wu_hopper",
-                  c.name);
+            check(equal(run(c.p, WU_REGISTERS, X2_V64, 2), twin),
+                  "%s _wu_registers: bytes of _wu_hopper", c.name);
         }
     }
     /* More chunks than a split spine has stages. */
