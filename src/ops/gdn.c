@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "ops/ops_tensor.h"
 #include "ops/ops_util.h"
 
 #define FLA "gated_delta_rule_fla"
@@ -180,43 +181,21 @@ static kpk_status launch(const struct gdn *ops, const struct gdn_stage *stage,
     return KPK_OK;
 }
 
-/* cuTensorMapEncodeTiled and the values of its enumerations, as cuda.h has them. */
-enum {
-    TENSOR_MAP_BFLOAT16 = 9,
-    TENSOR_MAP_NONE = 0
-};
-typedef int (*encode_tiled_fn)(void *map, int type, uint32_t rank, void *address,
-                               const uint64_t *dims, const uint64_t *strides, const uint32_t *box,
-                               const uint32_t *element_strides, int interleave, int swizzle,
-                               int promotion, int fill);
-
-struct tensor_map {
-    _Alignas(64) unsigned char bytes[128];
-};
-
-/* A 2-D bf16 map: `rows` rows of `columns`, `pitch` elements apart, boxes of CHUNK rows by 128. */
-static kpk_status encode(const struct gdn *ops, struct tensor_map *out_map, const char *name,
-                         uint64_t address, uint64_t rows, uint64_t columns, uint64_t pitch)
+/* Boxes of CHUNK rows by 128 columns. */
+static struct ops_tensor_2d bf16_matrix(uint64_t address, uint64_t rows, uint64_t columns,
+                                        uint64_t pitch)
 {
-    struct ops_log log = log_of(ops);
-    const uint64_t dims[2] = {columns, rows}, strides[1] = {pitch * 2};
-    const uint32_t box[2] = {GDN_K_DIM, GDN_CHUNK}, steps[2] = {1, 1};
-    encode_tiled_fn encode_tiled;
-    void *symbol = kpk_driver_symbol(ops->image, "cuTensorMapEncodeTiled");
-
-    if (symbol == NULL)
-        return ops_fail(&log, KPK_ERR_NO_DRIVER,
-                        "gdn_prefill_fla: the driver has no cuTensorMapEncodeTiled");
-    memcpy(&encode_tiled, &symbol, sizeof symbol);
-    int result = encode_tiled(out_map, TENSOR_MAP_BFLOAT16, 2, (void *)(uintptr_t)address, dims,
-                              strides, box, steps, TENSOR_MAP_NONE, TENSOR_MAP_NONE,
-                              TENSOR_MAP_NONE, TENSOR_MAP_NONE);
-    if (result != 0)
-        return ops_fail(&log, KPK_ERR_DRIVER,
-                        "gdn_prefill_fla: the tensor map of %s (%" PRIu64 " x %" PRIu64
-                        ", pitch %" PRIu64 ") was refused with CUDA error %d",
-                        name, rows, columns, pitch, result);
-    return KPK_OK;
+    return (struct ops_tensor_2d){
+        .type = OPS_TENSOR_BF16,
+        .swizzle = OPS_TENSOR_PLAIN,
+        .promotion = OPS_TENSOR_PROMOTE_NONE,
+        .address = address,
+        .columns = columns,
+        .rows = rows,
+        .pitch = pitch,
+        .box_columns = GDN_K_DIM,
+        .box_rows = GDN_CHUNK,
+    };
 }
 
 static kpk_status launch_tma(const struct gdn *ops, struct gdn_args *a, uint32_t is_table,
@@ -224,21 +203,30 @@ static kpk_status launch_tma(const struct gdn *ops, struct gdn_args *a, uint32_t
                              struct CUstream_st *stream)
 {
     const uint64_t rows = (uint64_t)a->batch * a->num_chunks * a->nv * GDN_CHUNK;
-    struct tensor_map w, u, k;
+    const uint64_t tokens = (uint64_t)a->batch * a->seq_len;
+    const struct ops_tensor_2d matrices[] = {
+        bf16_matrix(a->w, rows, GDN_K_DIM, GDN_K_DIM),
+        bf16_matrix(a->u, rows, GDN_V_DIM, GDN_V_DIM),
+        /* Only the heads' columns: the packed row goes on past an interior key pointer. */
+        bf16_matrix(a->key, tokens, (uint64_t)a->nk * GDN_K_DIM, a->qk_stride),
+    };
+    static const char *const names[] = {"W", "U", "K"};
+    const struct ops_log log = log_of(ops);
+    const ops_tensor_encoder encoder = ops_tensor_encoder_of(ops->image);
+    struct ops_tensor_map maps[3];
 
-    kpk_status status = encode(ops, &w, "W", a->w, rows, GDN_K_DIM, GDN_K_DIM);
-    if (status == KPK_OK)
-        status = encode(ops, &u, "U", a->u, rows, GDN_V_DIM, GDN_V_DIM);
-    /* Only the heads' columns: the packed row goes on past an interior key pointer. */
-    if (status == KPK_OK)
-        status = encode(ops, &k, "K", a->key, (uint64_t)a->batch * a->seq_len,
-                        (uint64_t)a->nk * GDN_K_DIM, a->qk_stride);
-    if (status != KPK_OK)
-        return status;
-    void *arguments[] = {&a->h_state,   &w,        &u,        &k,          &a->gc,
-                         &a->s,         &a->uc,    &a->batch, &a->seq_len, &a->num_chunks,
-                         &a->nk,        &a->nv,    &a->v_dim, &is_table,   &a->cu_seqlens,
-                         &a->cu_chunks, &is_varlen};
+    if (encoder == NULL)
+        return ops_fail(&log, KPK_ERR_NO_DRIVER,
+                        "gdn_prefill_fla: the driver has no cuTensorMapEncodeTiled");
+    for (size_t i = 0; i < 3; i++) {
+        kpk_status status =
+            ops_tensor_encode(encoder, &log, "gdn_prefill_fla", names[i], &matrices[i], &maps[i]);
+        if (status != KPK_OK)
+            return status;
+    }
+    void *arguments[] = {&a->h_state, &maps[0],  &maps[1],       &maps[2],       &a->gc,    &a->s,
+                         &a->uc,      &a->batch, &a->seq_len,    &a->num_chunks, &a->nk,    &a->nv,
+                         &a->v_dim,   &is_table, &a->cu_seqlens, &a->cu_chunks,  &is_varlen};
     return launch(ops, stage, stream, arguments);
 }
 

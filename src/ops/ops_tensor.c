@@ -5,7 +5,6 @@
 
 enum {
     INTERLEAVE_NONE = 0,
-    PROMOTION_L2_256B = 3,
     FILL_ZEROS = 0,
 };
 
@@ -29,7 +28,7 @@ kpk_status ops_tensor_encode(ops_tensor_encoder encoder, const struct ops_log *l
 
     int error =
         encoder(out_map, tensor->type, 2, (void *)(uintptr_t)tensor->address, dims, strides, box,
-                steps, INTERLEAVE_NONE, tensor->swizzle, PROMOTION_L2_256B, FILL_ZEROS);
+                steps, INTERLEAVE_NONE, tensor->swizzle, tensor->promotion, FILL_ZEROS);
     if (error != 0)
         return ops_fail(log, KPK_ERR_DRIVER,
                         "%s: the tensor map of %s (%" PRIu64 " x %" PRIu64 ", pitch %" PRIu64

@@ -21,10 +21,17 @@ enum ops_tensor_swizzle {
     OPS_TENSOR_SWIZZLE_128 = 3, /* 16-byte chunk c of 128-byte row r lies at chunk c ^ (r % 8) */
 };
 
+/* How much of L2 a copy asks for around its box: a hint. */
+enum ops_tensor_promotion {
+    OPS_TENSOR_PROMOTE_NONE = 0,
+    OPS_TENSOR_PROMOTE_256 = 3,
+};
+
 /* A row-major matrix and the box that one copy takes; elements outside are filled with zeros. */
 struct ops_tensor_2d {
     enum ops_tensor_type type;
     enum ops_tensor_swizzle swizzle;
+    enum ops_tensor_promotion promotion;
     uint64_t address;              /* 16-byte aligned */
     uint64_t columns, rows, pitch; /* elements; a row's bytes are a multiple of 16 */
     uint32_t box_columns, box_rows;

@@ -174,6 +174,7 @@ static kpk_status try_twin(const struct w8a16 *ops, const struct w8a16_args *arg
     const struct ops_tensor_2d weight = {
         .type = OPS_TENSOR_U8,
         .swizzle = OPS_TENSOR_SWIZZLE_128,
+        .promotion = OPS_TENSOR_PROMOTE_256,
         .address = a.weight,
         .columns = a.k,
         .rows = a.n,
@@ -184,6 +185,7 @@ static kpk_status try_twin(const struct w8a16 *ops, const struct w8a16_args *arg
     const struct ops_tensor_2d input = {
         .type = OPS_TENSOR_BF16,
         .swizzle = OPS_TENSOR_SWIZZLE_128,
+        .promotion = OPS_TENSOR_PROMOTE_256,
         .address = a.input,
         .columns = a.k,
         .rows = a.m,
