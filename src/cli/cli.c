@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/str.h"
 #include "base/term.h"
 
@@ -50,7 +51,8 @@ enum cli_exit cli_unknown_command(struct cli *cli, const char *word)
     size_t count = 0;
     for (; cli_commands[count].name; count++)
         names[count] = cli_commands[count].name;
-    const char *nearest = str_nearest(word, names, count);
+    const char *target = arena_printf(&cli->arena, "%s.lua", word);
+    const char *nearest = file_is_regular(target) ? target : str_nearest(word, names, count);
     if (nearest)
         return cli_usage(cli, "unknown command '%s' (did you mean '%s'?)", word, nearest);
     return cli_usage(cli, "unknown command '%s', expected a command or a TARGET.lua", word);

@@ -114,7 +114,7 @@ const struct cli_command cli_commands[] = {
      "then parents without a twin, and constants that differ between images. A twin whose\n"
      "machine code is its parent's has no point: exit status 1.\n",
      image_options, 1, SIZE_MAX, cmd_coverage},
-    {"audit", "IMAGE", "check an engine's lookups against an image",
+    {"audit", "--lookups=FILE IMAGE", "check an engine's lookups against an image",
      "Each lookup of FILE is answered, declared absent or undeclared; what the image ships and\n"
      "nobody asks for is listed too. FILE holds lines MODULE:ENTRY, with comments from '#' on,\n"
      "or JSON: a list of objects with module, entry and perhaps count, as the runtime counts\n"
@@ -134,18 +134,17 @@ const struct cli_command cli_commands[] = {
      "A module that was compiled entry by entry has a cubin for each: name the entry; the\n"
      "file is MODULE.ENTRY.cubin then.\n",
      extract_options, 2, 2, cmd_extract},
-    {"header", "TARGET.lua", "write a C header of a target's names and sizes",
+    {"header", "-o FILE TARGET.lua", "write a C header of a target's names and sizes",
      "Macros for C and C++: modules, entries, constants, blocks and bytes of shared memory, so\n"
      "that host code has them from where the kernels have them. Nothing is compiled.\n",
      header_options, 1, 1, cmd_header},
     {"explain", "TARGET.lua [MODULE]", "say why each unit would be compiled again",
-     "For each unit: whether its result is in the cache, or the first thing that differs from its\n"
-     "last compile.\n",
+     "For each unit: whether its result is in the cache ('hit'), or the first thing that differs\n"
+     "from its last compile.\n",
      explain_options, 1, 2, cmd_explain},
     {"cache", "ACTION", "show, trim or clear the cache of compiled units",
-     "ACTION is stats, trim, which removes what was used longest ago, or clear. Builds that run "
-     "at\n"
-     "the same time are not disturbed.\n",
+     "ACTION is stats, trim, which removes what was used longest ago, or clear. Builds that\n"
+     "run at the same time are not disturbed.\n",
      cache_options, 1, 1, cmd_cache},
     {"doctor", "", "say what a build would use, and what is missing",
      "Exit status 0 when a build would work here, else 1.\n", doctor_options, 0, 0, cmd_doctor},

@@ -2,10 +2,10 @@
 """Help, version and mistakes on the command line."""
 import subprocess
 
-from harness import binary, check, golden, kpack, main, same, test
+from harness import Folder, binary, check, golden, kpack, main, same, test, write
 
 HELP = [(), ("build",), ("list",), ("show",), ("verify",), ("diff",), ("coverage",), ("audit",), ("lookups",), 
-        ("size",), ("extract",), ("header",), ("doctor",), ("help",)]
+        ("size",), ("extract",), ("header",), ("explain",), ("cache",), ("doctor",), ("help",)]
 MISTAKES = {
     "nothing": [],
     "command": ["bild"],
@@ -77,6 +77,15 @@ def _():
         result = kpack(*args)
         same((result.status, result.out), (2, ""), name, result)
         golden(f"usage-{name}.txt", result)
+
+
+@test("a target named without its ending is told as such")
+def _():
+    with Folder() as folder:
+        write(f"{folder}/size_.lua", "")
+        result = kpack("size_", cwd=folder)
+        same(result.status, 2, result)
+        check("unknown command 'size_' (did you mean 'size_.lua'?)" in result.err, result)
 
 
 @test("KPACK_MEM that is no size is a usage error")
