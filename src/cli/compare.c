@@ -357,9 +357,11 @@ static void compare_info(struct comparing *state)
     compare(state, COMPARE_OTHER, "least driver",
             version_of(state, a->min_driver / 1000, a->min_driver % 1000 / 10),
             version_of(state, b->min_driver / 1000, b->min_driver % 1000 / 10));
-    compare(state, COMPARE_OTHER, "multiprocessors", count_of(a->sm_count), count_of(b->sm_count));
-    compare(state, COMPARE_OTHER, "shared memory of a block", bytes_of(a->smem_optin),
-            bytes_of(b->smem_optin));
+    compare(state, COMPARE_OTHER, "multiprocessors", a->sm_count ? count_of(a->sm_count) : nothing,
+            b->sm_count ? count_of(b->sm_count) : nothing);
+    compare(state, COMPARE_OTHER, "shared memory of a block",
+            bytes_if(a->smem_optin != 0, a->smem_optin),
+            bytes_if(b->smem_optin != 0, b->smem_optin));
     compare(state, COMPARE_OTHER, "format", count_of(a->format_version),
             count_of(b->format_version));
     compare(state, COMPARE_SIZE, "file", bytes_of(a->file_bytes), bytes_of(b->file_bytes));

@@ -60,6 +60,15 @@ def _():
             check(len(line) <= 120, len(line), line)
 
 
+@test("what a target does not declare of its device is not known, rather than 0")
+def _():
+    with Folder() as folder:
+        declared = before(folder, "declared", sm_count=132, smem_optin=232448)
+        found = {d["what"]: (d["before"], d["after"]) for d in differences(folder, declared, before(folder))}
+        same(found["multiprocessors"], (132, None))
+        same(found["shared memory of a block"], (232448, None))
+
+
 @test("the JSON of diff has the promised fields, and says the same both ways round")
 def _():
     with Folder() as folder:

@@ -158,6 +158,8 @@ struct image describe_image(const char *path, struct arena *arena, size_t *out_g
         .arch = text(arena, json, "arch", "sm_90a"),
         .stamp = text(arena, json, "stamp", NULL),
         .compute_major = 9,
+        .sm_count = number(json, "sm_count", 0),
+        .smem_optin = number(json, "smem_optin", 0),
         .min_driver = 13000,
         .nvrtc_major = nvrtc ? item(nvrtc, 0) : 13,
         .nvrtc_minor = nvrtc ? item(nvrtc, 1) : 0,

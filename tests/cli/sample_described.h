@@ -7,6 +7,7 @@
 /* An image as a JSON file describes it:
  *
  *   {"target": "a", "arch": "sm_90a", "nvrtc": [13, 0], "stamp": "...", "group_cap": 0,
+ *    "sm_count": 132, "smem_optin": 232448,
  *    "modules": [{"name": "m", "source": "m.cu", "constants": {"ROWS": 64}, "flags": ["-G"],
  *                 "cubins": ["x.cubin"], "entries": [ENTRY, ...]}],
  *    "levers": [{"name": "fast", "env": "FAST", "kind": 0, "on": true, "text": ""}],
