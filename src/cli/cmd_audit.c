@@ -236,6 +236,11 @@ enum cli_exit cmd_audit(struct cli *cli, const struct cli_args *args)
     str_free(&bytes);
     if (!ok || !view_open(cli, args->words[0], &audit.view))
         return CLI_FAILED;
+    if (!audit.list.count)
+        diag_add(
+            &cli->diags, DIAG_WARNING, (struct loc){.file = list},
+            "no lookup in this list, so nothing is checked: 'kpack lookups --call' finds calls "
+            "of other names than kpk_resolve");
     run_audit(&audit);
     json_t *failed = judge(&audit, fail_on, list);
     if (args->values[AUDIT_JSON])

@@ -127,6 +127,16 @@ def _():
             golden("audit-no-list.txt", run(folder, "audit", "image.kpk", "--lookups", "list"))
 
 
+@test("a list without a lookup is a warning: such a check can only pass")
+def _():
+    with Folder() as folder:
+        sample(folder)
+        for text in ("", "# not literal: a.c:1: kpk_resolve(image, m, e)\n", "[]"):
+            result, found = audit(folder, text)
+            same((result.status, found["lookups"]), (0, []), result)
+            check("warning: list: no lookup in this list" in result.err and "--call" in result.err, result)
+
+
 @test("lists that cannot be read or are no text")
 def _():
     with Folder() as folder:
