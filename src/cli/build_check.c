@@ -66,6 +66,18 @@ static void note_extra(struct diags *diags, const struct build_module *module,
     }
 }
 
+/* With k.every a kernel that is not extern "C" ships, but under a name that no engine asks for. */
+static void warn_mangled(struct diags *diags, const struct build_module *module,
+                         const struct cubin *cubin)
+{
+    for (size_t i = 0; i < cubin->count; i++)
+        if (str_starts(cubin->entries[i].name, "_Z"))
+            diag_add(diags, DIAG_WARNING, module->declared->loc,
+                     "'%s' ships the entry '%s' under that name: declare the kernel extern \"C\", "
+                     "or list the entries and name it by an expression",
+                     module->declared->source, cubin->entries[i].name);
+}
+
 /* The symbol that the compile gave an entry with an expression, else its name. */
 static const char *symbol_of(const struct build_module *module, size_t entry)
 {
@@ -109,9 +121,13 @@ static void match(struct cli *cli, struct build_module *module, const struct cub
         else
             missing_entry(&cli->diags, declared, entry, &cubins[object]);
     }
+    if (declared->every)
+        warn_mangled(&cli->diags, module, cubins);
     if (!most)
-        diag_error_at(&cli->diags, declared->loc, "'%s' compiles to no entry at all",
-                      declared->source);
+        diag_error_at(
+            &cli->diags, declared->loc,
+            "'%s' compiles to no entry at all, expected a kernel that is __global__ and not static",
+            declared->source);
     if (build_first_object(module)) {
         for (size_t i = 0; i + 1 < module->unit_count; i++)
             build_check_object(cli, module, i, &cubins[i]);

@@ -150,7 +150,18 @@ def _():
         source(folder, "none", "__device__ int unused;")
         result = real(folder)
         same(result.status, 1, result)
-        check("'kernels/none.cu' compiles to no entry at all" in result.err, result)
+        check("'kernels/none.cu' compiles to no entry at all, expected a kernel" in result.err, result)
+
+
+@test("k.every warns of a kernel that ships under a mangled name")
+def _():
+    with Folder() as folder:
+        tiny(folder, 'k.module "cpp" { source = "kernels/cpp.cu", entries = k.every }')
+        source(folder, "cpp", "__global__ void f(int *x) { *x = 1; }")
+        result = real(folder)
+        same(result.status, 0, result)
+        check("tiny.lua:4:" in result.err and "warning" in result.err and "ships the entry '_Z1fPi' under that name" in result.err
+              and 'extern "C"' in result.err, result)
 
 
 TEMPLATES = """namespace ops {
