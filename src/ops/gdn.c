@@ -158,10 +158,10 @@ static kpk_status profile_stage(const struct gdn *ops, struct profile *p, const 
         return status;
     clock_gettime(CLOCK_MONOTONIC, &now);
     int64_t elapsed =
-        (now.tv_sec - p->start.tv_sec) * INT64_C(1000000) + (now.tv_nsec - p->start.tv_nsec) / 1000;
+        (now.tv_sec - p->start.tv_sec) * INT64_C(1000000000) + (now.tv_nsec - p->start.tv_nsec);
     ops_say(&log, KPK_INFO, "  SSM prefill [%s] N=%" PRIu32 ": %" PRId64 "µs", label, tokens,
-            elapsed);
-    p->start = now;
+            elapsed / 1000);
+    clock_gettime(CLOCK_MONOTONIC, &p->start); /* the callback's time is no stage's */
     return KPK_OK;
 }
 

@@ -156,7 +156,7 @@ struct gdn_args {
     uint32_t k_dim, v_dim;
     uint32_t qk_stride, v_stride, gb_stride;
     bool h_state_is_table;
-    bool is_varlen; /* cu_seqlens: i32 [batch + 1] token offsets; else both are 0 */
+    bool is_varlen; /* cu_seqlens: i32 [batch + 1] token offsets; else that is 0 */
     uint64_t cu_seqlens;
     uint64_t cu_chunks; /* passed on, never read */
     bool profile;       /* synchronise after each stage and log its time */
@@ -172,7 +172,8 @@ struct gdn_scratch {
 };
 
 /* The scratch that a call needs: batch * num_chunks * nv blocks, or for a varlen call with
- * cu_seqlens_host only those that exist. 82,176 bytes a block. */
+ * cu_seqlens_host only those that exist. 82,176 bytes a block; UINT64_MAX for what 64 bits don't
+ * count. */
 KPK_API void gdn_scratch_sizes(const struct gdn_args *args, struct gdn_scratch *out_scratch);
 
 /* What the checks before a launch say: KPK_OK, or KPK_ERR_UNSUPPORTED with the message in text. */
@@ -243,7 +244,8 @@ KPK_API int gdn_route_line(const struct gdn_route *route, char *text, size_t siz
 
 /* Launches the three stages on `stream`. An empty call (gdn_is_empty) launches nothing. `out_route`
  * may be NULL. Errors: ARGUMENT (ops or args is NULL), UNSUPPORTED (a check failed), ABSENT, DRIVER
- * (a tensor map, a synchronisation), and those of kpk_launch. */
+ * (a tensor map, a synchronisation), NO_DRIVER (the driver lacks a function that these need), and
+ * those of kpk_launch. What was launched before an error stays launched. */
 KPK_API kpk_status gdn_prefill_fla(const struct gdn *ops, const struct gdn_args *args,
                                    struct CUstream_st *stream, struct gdn_route *out_route);
 

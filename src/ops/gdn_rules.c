@@ -178,6 +178,12 @@ bool gdn_is_empty(const struct gdn_args *a)
     return a->batch == 0 || a->num_chunks == 0 || (!a->is_varlen && a->seq_len == 0);
 }
 
+/* a * b, or UINT64_MAX: a size that wraps would pass a check. */
+static uint64_t times(uint64_t a, uint64_t b)
+{
+    return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b;
+}
+
 void gdn_scratch_sizes(const struct gdn_args *a, struct gdn_scratch *out_scratch)
 {
     uint64_t chunks = (uint64_t)a->batch * a->num_chunks;
@@ -188,14 +194,14 @@ void gdn_scratch_sizes(const struct gdn_args *a, struct gdn_scratch *out_scratch
             chunks +=
                 chunks_of((uint64_t)((int64_t)a->cu_seqlens_host[b + 1] - a->cu_seqlens_host[b]));
     }
-    const uint64_t blocks = chunks * a->nv;
+    const uint64_t blocks = times(chunks, a->nv);
 
     *out_scratch = (struct gdn_scratch){
-        .w = blocks * (GDN_CHUNK * GDN_K_DIM * 2),
-        .u = blocks * (GDN_CHUNK * GDN_V_DIM * 2),
-        .s = blocks * (GDN_K_DIM * GDN_V_DIM * 2),
-        .uc = blocks * (GDN_CHUNK * GDN_V_DIM * 2),
-        .gc = blocks * (GDN_CHUNK * 4),
+        .w = times(blocks, GDN_CHUNK * GDN_K_DIM * 2),
+        .u = times(blocks, GDN_CHUNK * GDN_V_DIM * 2),
+        .s = times(blocks, GDN_K_DIM * GDN_V_DIM * 2),
+        .uc = times(blocks, GDN_CHUNK * GDN_V_DIM * 2),
+        .gc = times(blocks, GDN_CHUNK * 4),
         .blocks = blocks,
     };
 }

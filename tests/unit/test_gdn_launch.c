@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -33,6 +34,9 @@ struct map_call {
 static struct {
     unsigned maps, synchronizations, launches;
     int map_result, synchronize_result;
+    unsigned synchronize_fails; /* the call that gives the result; 0: each */
+    const char *hidden;         /* a function that the driver lacks */
+    struct timespec callback_takes;
     struct map_call map[3];
     uint64_t args[8][MOST_ARGS]; /* of each launch; a tensor map by its first byte */
     char lines[MOST_LINES][512];
@@ -58,6 +62,8 @@ static int fake_synchronize(void *stream)
 {
     assert_ptr_equal(stream, (void *)0x77);
     seen.synchronizations++;
+    if (seen.synchronize_fails != 0 && seen.synchronizations != seen.synchronize_fails)
+        return 0;
     return seen.synchronize_result;
 }
 
@@ -103,6 +109,8 @@ static void *symbol_of(void *user, const char *name)
                                         "cuLaunchKernel"};
     void *pointer = NULL;
 
+    if (seen.hidden != NULL && strcmp(name, seen.hidden) == 0)
+        return NULL;
     if (strcmp(name, names[0]) == 0) {
         __typeof__(&fake_encode) function = fake_encode;
         memcpy(&pointer, &function, sizeof pointer);
@@ -124,6 +132,7 @@ static void keep_line(void *user, kpk_severity severity, const char *text)
     assert_true(seen.line_count < MOST_LINES);
     seen.severity[seen.line_count] = severity;
     snprintf(seen.lines[seen.line_count++], sizeof seen.lines[0], "%s", text);
+    nanosleep(&seen.callback_takes, NULL);
 }
 
 static bool said(kpk_severity severity, const char *text)
@@ -414,15 +423,28 @@ static void warnings(void **state)
 static void levers_are_read_at_bind(void **state)
 {
     static const struct {
-        const char *name, *value;
+        const char *name, *value, *other, *other_value;
         enum gdn_kernel spine, fwd_o;
     } rows[] = {
-        {"METRALE_GDN_PIPE", "0", GDN_VFUSED, GDN_FWD_O_MMA8},
-        {"METRALE_GDN_VTILE", "1", GDN_VTILE, GDN_FWD_O_MMA8},
-        {"METRALE_GDN_VTILE", "0", GDN_KSPLIT, GDN_FWD_O_MMA8},
-        {"METRALE_GDN_TC_VBLOCK", "1", GDN_PIPE, GDN_FWD_O_MMA8},
-        {"METRALE_NO_GDN_FWD_O_MMA8", "", GDN_PIPE, GDN_FWD_O},
-        {"METRALE_GDN_TMA", "yes", GDN_PIPE, GDN_FWD_O_MMA8},
+        {"METRALE_GDN_PIPE", "0", NULL, NULL, GDN_VFUSED, GDN_FWD_O_MMA8},
+        {"METRALE_GDN_VTILE", "1", NULL, NULL, GDN_VTILE, GDN_FWD_O_MMA8},
+        {"METRALE_GDN_VTILE", "1", "METRALE_GDN_PIPE", "1", GDN_PIPE, GDN_FWD_O_MMA8},
+        {"METRALE_GDN_VTILE", "0", NULL, NULL, GDN_KSPLIT, GDN_FWD_O_MMA8},
+        {"METRALE_GDN_TC_VBLOCK", "1", NULL, NULL, GDN_PIPE, GDN_FWD_O_MMA8},
+        {"METRALE_GDN_TC_VBLOCK", "1", "METRALE_GDN_VTILE", "0", GDN_TC_VBLOCK, GDN_FWD_O_MMA8},
+        {"METRALE_GDN_TC_VBLOCK", "yes", "METRALE_GDN_VTILE", "0", GDN_KSPLIT, GDN_FWD_O_MMA8},
+        {"METRALE_NO_GDN_FWD_O_MMA8", "", NULL, NULL, GDN_PIPE, GDN_FWD_O},
+        {"METRALE_NO_GDN_FWD_O_MMA8", "0", NULL, NULL, GDN_PIPE, GDN_FWD_O},
+        {"METRALE_GDN_TMA", "1", NULL, NULL, GDN_TMA, GDN_FWD_O_MMA8},
+        {"METRALE_GDN_TMA", "yes", NULL, NULL, GDN_PIPE, GDN_FWD_O_MMA8},
+    };
+    static const struct {
+        const char *tc, *remnants;
+        bool want_tc, want_no_remnants;
+    } switches[] = {
+        {NULL, NULL, true, false},    {"", "1", true, true},          {"1", "", true, false},
+        {"0", "0", false, false},     {"false", "yes", false, false}, {"off", "1", false, true},
+        {"no", "true", false, false}, {"2", NULL, true, false},
     };
 
     (void)state;
@@ -431,8 +453,12 @@ static void levers_are_read_at_bind(void **state)
         struct gdn_route route;
         setenv("METRALE_GDN_PREFILL_TC", "off", 1);
         setenv(rows[i].name, rows[i].value, 1);
+        if (rows[i].other != NULL)
+            setenv(rows[i].other, rows[i].other_value, 1);
         assert_int_equal(bind(world), KPK_OK);
         unsetenv(rows[i].name);
+        if (rows[i].other != NULL)
+            unsetenv(rows[i].other);
         unsetenv("METRALE_GDN_PREFILL_TC");
         assert_int_equal(prefill(world, &good, &route), KPK_OK);
         assert_int_equal(route.wu.kernel, GDN_WU);
@@ -440,12 +466,17 @@ static void levers_are_read_at_bind(void **state)
         assert_int_equal(route.fwd_o.kernel, rows[i].fwd_o);
         close_world(world);
     }
-    struct world *world = open_world(NULL);
-    setenv("METRALE_GDN_PREFILL_TC", "", 1);
-    setenv("METRALE_NO_GDN_PREFILL_TC_REMNANTS", "1", 1);
-    assert_int_equal(bind(world), KPK_OK);
-    assert_true(world->ops.levers.tc && world->ops.levers.no_remnants);
-    close_world(world);
+    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
+        struct world *world = open_world(NULL);
+        if (switches[i].tc != NULL)
+            setenv("METRALE_GDN_PREFILL_TC", switches[i].tc, 1);
+        if (switches[i].remnants != NULL)
+            setenv("METRALE_NO_GDN_PREFILL_TC_REMNANTS", switches[i].remnants, 1);
+        assert_int_equal(bind(world), KPK_OK);
+        assert_int_equal(world->ops.levers.tc, switches[i].want_tc);
+        assert_int_equal(world->ops.levers.no_remnants, switches[i].want_no_remnants);
+        close_world(world);
+    }
 }
 
 static void profile(void **state)
@@ -469,8 +500,59 @@ static void profile(void **state)
         assert_string_equal(line + strlen(line) - strlen("µs"), "µs");
     }
     seen.synchronize_result = 700;
-    assert_int_equal(prefill(world, &args, NULL), KPK_ERR_DRIVER);
-    assert_true(said(KPK_ERROR, "gdn_prefill_fla: cuStreamSynchronize returned CUDA error 700"));
+    for (unsigned call = 1; call <= 4; call++) { /* before the stages, and after each */
+        seen.synchronizations = seen.line_count = 0;
+        seen.launches = 0;
+        seen.synchronize_fails = call;
+        assert_int_equal(prefill(world, &args, NULL), KPK_ERR_DRIVER);
+        assert_int_equal(seen.synchronizations, call);
+        assert_int_equal(seen.launches, call - 1);
+        assert_true(said(KPK_ERROR, "gdn_prefill_fla: cuStreamSynchronize returned CUDA error "
+                                    "700"));
+    }
+    close_world(world);
+}
+
+/* Each stage is timed from when the line of the one before has been sent. */
+static void profile_leaves_out_the_callback(void **state)
+{
+    struct world *world = open_world(NULL);
+    struct gdn_args args = good;
+
+    (void)state;
+    assert_int_equal(bind(world), KPK_OK);
+    args.profile = true;
+    assert_int_equal(prefill(world, &args, NULL), KPK_OK); /* loads the modules */
+    seen.line_count = 0;
+    seen.callback_takes.tv_nsec = 200 * 1000 * 1000;
+    assert_int_equal(prefill(world, &args, NULL), KPK_OK);
+    assert_int_equal(seen.line_count, 4);
+    for (unsigned i = 1; i < 4; i++) {
+        const char *number = strrchr(seen.lines[i], ' ');
+        assert_non_null(number);
+        assert_in_range(strtoul(number, NULL, 10), 0, 199999);
+    }
+    close_world(world);
+}
+
+static void driver_lacks_functions(void **state)
+{
+    struct world *world = open_world(NULL);
+    struct gdn_args args = good;
+
+    (void)state;
+    setenv("METRALE_GDN_PREFILL_TC", "0", 1);
+    setenv("METRALE_GDN_TMA", "1", 1);
+    assert_int_equal(bind(world), KPK_OK);
+    seen.hidden = "cuTensorMapEncodeTiled";
+    assert_int_equal(prefill(world, &args, NULL), KPK_ERR_NO_DRIVER);
+    assert_true(said(KPK_ERROR, "gdn_prefill_fla: the driver has no cuTensorMapEncodeTiled"));
+    seen.hidden = "cuStreamSynchronize";
+    seen.launches = 0;
+    args.profile = true;
+    assert_int_equal(prefill(world, &args, NULL), KPK_ERR_NO_DRIVER);
+    assert_true(said(KPK_ERROR, "gdn_prefill_fla: the driver has no cuStreamSynchronize"));
+    assert_int_equal(seen.launches, 0);
     close_world(world);
 }
 
@@ -488,6 +570,14 @@ static void nothing_is_launched(void **state)
     args = good;
     args.seq_len = args.num_chunks = 0;
     assert_int_equal(prefill(world, &args, &route), KPK_OK);
+    assert_string_equal(route.spine.entry, "");
+    args = good;
+    args.is_varlen = true;
+    args.cu_seqlens = 0x88;
+    args.num_chunks = 0;
+    assert_int_equal(prefill(world, &args, &route), KPK_OK);
+    assert_string_equal(route.fwd_o.entry, "");
+    assert_int_equal(seen.line_count, 0);
     args = good;
     args.num_chunks = 4;
     assert_int_equal(prefill(world, &args, &route), KPK_ERR_UNSUPPORTED);
@@ -500,8 +590,13 @@ static void nothing_is_launched(void **state)
 
 static void failing_launches(void **state)
 {
+    static const enum gdn_kernel kernels[] = {GDN_WU_REGISTERS, GDN_X2_V64, GDN_FWD_O_HOPPER};
+
     (void)state;
     for (unsigned long call = 1; call <= 3; call++) {
+        char start[128];
+        snprintf(start, sizeof start,
+                 "gdn_prefill_fla: launching '%s' failed: ", gdn_entry_of(kernels[call - 1])->name);
         struct world *world = open_world(NULL);
         assert_int_equal(bind(world), KPK_OK);
         assert_int_equal(prefill(world, &good, NULL), KPK_OK); /* loads the modules */
@@ -509,15 +604,15 @@ static void failing_launches(void **state)
         fake_cuda_state()->fail_call[FAKE_cuLaunchKernel] = 3 + call;
         assert_int_equal(prefill(world, &good, NULL), KPK_ERR_DRIVER);
         assert_int_equal(fake_cuda_state()->calls[FAKE_cuLaunchKernel], 3 + call);
-        assert_non_null(strstr(seen.lines[seen.line_count - 1], "launching '"));
+        assert_memory_equal(seen.lines[seen.line_count - 1], start, strlen(start));
         close_world(world);
     }
 }
 
 static void wrong_images(void **state)
 {
-    static const char *const names[] = {"CHUNK",   "DV_BLK",  "K_DIM", "PITCH",
-                                        "PITCH_T", "PITCH_X", "V_DIM"};
+    static const char *const names[] = {"CHUNK",   "DV_BLK",  "K_DIM",  "PITCH",
+                                        "PITCH_T", "PITCH_X", "STAGES", "V_DIM"};
     struct gdn ops;
 
     (void)state;
@@ -525,7 +620,9 @@ static void wrong_images(void **state)
         struct world *world = open_world(names[i]);
         assert_int_equal(bind(world), KPK_ERR_CONSTANT);
         assert_int_equal(seen.line_count, 1);
-        assert_non_null(strstr(seen.lines[0], names[i]));
+        char start[32];
+        snprintf(start, sizeof start, "constant '%s' of ", names[i]);
+        assert_memory_equal(seen.lines[0], start, strlen(start));
         close_world(world);
     }
     assert_int_equal(gdn_bind(NULL, NULL, &ops), KPK_ERR_ARGUMENT);
@@ -535,10 +632,16 @@ static void wrong_images(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(default_launches), cmocka_unit_test(tma_launch),
-        cmocka_unit_test(warnings),         cmocka_unit_test(levers_are_read_at_bind),
-        cmocka_unit_test(profile),          cmocka_unit_test(nothing_is_launched),
-        cmocka_unit_test(failing_launches), cmocka_unit_test(wrong_images),
+        cmocka_unit_test(default_launches),
+        cmocka_unit_test(tma_launch),
+        cmocka_unit_test(warnings),
+        cmocka_unit_test(levers_are_read_at_bind),
+        cmocka_unit_test(profile),
+        cmocka_unit_test(nothing_is_launched),
+        cmocka_unit_test(profile_leaves_out_the_callback),
+        cmocka_unit_test(driver_lacks_functions),
+        cmocka_unit_test(failing_launches),
+        cmocka_unit_test(wrong_images),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,6 +94,8 @@ static void twin_and_scalar_refusals(void **state)
     expect(gdn_mma8_reject(true, false, true, 64, 128), "the Hopper twin runs");
     expect(gdn_mma8_reject(false, false, true, 64, 128),
            "head differs from the compile-time tile (K_DIM=V_DIM=128)");
+    expect(gdn_mma8_reject(false, true, false, 128, 64),
+           "head differs from the compile-time tile (K_DIM=V_DIM=128)");
     expect(gdn_mma8_reject(false, false, true, 128, 128), absent);
     expect(gdn_mma8_reject(false, true, true, 128, 128), "METRALE_NO_GDN_FWD_O_MMA8 is set");
 
@@ -138,6 +140,9 @@ static void vector_refusals(void **state)
            "value or v_stride is not 4-byte aligned");
     expect(gdn_vector_reject(4096, 4096, 4096, 8192, 8191),
            "value or v_stride is not 4-byte aligned");
+    expect(gdn_wide_value_reject(4096, 8192), NULL);
+    expect(gdn_wide_value_reject(4104, 8192), "value or v_stride is not 16-byte aligned");
+    expect(gdn_wide_value_reject(4096, 8196), "value or v_stride is not 16-byte aligned");
 }
 
 /* ---- The route ---- */
@@ -238,8 +243,14 @@ static void lever_routes(void **state)
     ops = all_kernels(false);
     ops.levers.tma = true;
     expect_route(&ops, &args, GDN_WU, GDN_TMA, GDN_FWD_O_MMA8);
+    args.key += 8;
+    expect_route(&ops, &args, GDN_WU, GDN_VFUSED, GDN_FWD_O);
+    expect(chosen(&ops, &args).tma, "key is not 16-byte aligned");
+    args.key -= 8;
     args.is_varlen = true;
     expect_route(&ops, &args, GDN_WU, GDN_PIPE, GDN_FWD_O_MMA8);
+    expect(chosen(&ops, &args).tma, "varlen: choff comes from cu_chunks, so the descriptor's flat "
+                                    "row count is unknown host-side");
     args.is_varlen = false;
     ops.levers.tma = false;
     ops.levers.fused = GDN_FUSED_VFUSED;
@@ -374,6 +385,24 @@ static void tma_row_limit(void **state)
     expect_route(&ops, &args, GDN_WU, GDN_TMA, GDN_FWD_O_MMA8);
     args.num_chunks++;
     expect_route(&ops, &args, GDN_WU, GDN_PIPE, GDN_FWD_O_MMA8);
+    expect(chosen(&ops, &args).tma,
+           "the scratch has more rows than a descriptor's coordinate counts");
+}
+
+static void vblock_batch_limit(void **state)
+{
+    struct gdn ops = all_kernels(false);
+    struct gdn_args args = good_args();
+
+    (void)state;
+    ops.levers.vtile_off = ops.levers.tc_vblock = true;
+    args.batch = 32767;
+    expect_route(&ops, &args, GDN_WU, GDN_TC_VBLOCK, GDN_FWD_O_MMA8);
+    assert_int_equal(chosen(&ops, &args).spine.grid.y, 65534);
+    args.batch = 32768;
+    expect_route(&ops, &args, GDN_WU, GDN_KSPLIT, GDN_FWD_O_MMA8);
+    expect(chosen(&ops, &args).tc_vblock,
+           "the batch exceeds the grid (two blocks of rows a sequence)");
 }
 
 static void route_lines(void **state)
@@ -537,6 +566,20 @@ static void scratch(void **state)
     args.num_chunks = 1 << 20;
     gdn_scratch_sizes(&args, &sizes);
     assert_int_equal(sizes.s, 65535ull * (1 << 20) * 32 * 32768);
+    /* 2^49 blocks: 2^64 bytes of S, which must not count as none. */
+    args.batch = 1 << 15;
+    args.seq_len = UINT32_MAX;
+    args.num_chunks = 1 << 26;
+    args.nv = 1 << 8;
+    args.v_stride = args.nv * 128;
+    args.gb_stride = args.nv * 2;
+    gdn_scratch_sizes(&args, &sizes);
+    assert_true(sizes.s == UINT64_MAX && sizes.gc == UINT64_C(1) << 57);
+    args.s_bytes = 1 << 20;
+    checks_as(&args, "scratch s has 1048576 bytes and needs 18446744073709551615");
+    args.batch = args.num_chunks = args.nv = UINT32_MAX;
+    gdn_scratch_sizes(&args, &sizes);
+    assert_true(sizes.blocks == UINT64_MAX && sizes.w == UINT64_MAX && sizes.gc == UINT64_MAX);
 
     CHECK_WITH((a.w_bytes = 192 * 16384, a.u_bytes = 192 * 16384, a.s_bytes = 192 * 32768,
                 a.uc_bytes = 192 * 16384, a.gc_bytes = 192 * 256),
@@ -585,6 +628,7 @@ int main(void)
         cmocka_unit_test(fallbacks),
         cmocka_unit_test(unaligned_rows_take_the_scalar_kernels),
         cmocka_unit_test(tma_row_limit),
+        cmocka_unit_test(vblock_batch_limit),
         cmocka_unit_test(split_widths),
         cmocka_unit_test(route_lines),
         cmocka_unit_test(shape_checks),
