@@ -161,7 +161,8 @@ int main(int argc, char **argv)
         "METRALE_GDN_TMA",          "METRALE_GDN_VTILE",
         "METRALE_GDN_PIPE",         "METRALE_GDN_TC_VBLOCK",
         "METRALE_NO_GDN_FWD_O_MMA8"};
-    /* Values of the levers above, "" for unset: every kernel runs in one of these. */
+    /* Values of the levers above, "" for unset. Every kernel but _tcfuse, which no route takes, runs
+     * in one of these or as what a twin is taken from. */
     static const char *const routes[][7] = {
         {"", "", "", "", "", "", ""},    {"", "1", "", "", "", "", "1"},
         {"0", "", "", "", "", "", ""},   {"0", "", "", "", "0", "", ""},
@@ -211,6 +212,12 @@ int main(int argc, char **argv)
         call(&ops, uniform, 2, false, false);
         call(&ops, mixed, 4, true, true);
         ops.sm_count = 0; /* the split spine's other width */
+        call(&ops, mixed, 4, true, true);
+        if (!ops.levers.tc)
+            continue;
+        ops.kernels[GDN_X2_V32].id = ops.kernels[GDN_X2_V64].id = 0; /* the twins' parents */
+        ops.kernels[GDN_WU_REGISTERS].id = 0;
+        call(&ops, uniform, 2, false, false);
         call(&ops, mixed, 4, true, true);
     }
     fn.kpk_close(image);
