@@ -161,8 +161,8 @@ int main(int argc, char **argv)
         "METRALE_GDN_TMA",          "METRALE_GDN_VTILE",
         "METRALE_GDN_PIPE",         "METRALE_GDN_TC_VBLOCK",
         "METRALE_NO_GDN_FWD_O_MMA8"};
-    /* Values of the levers above, "" for unset. Every kernel but _tcfuse, which no route takes, runs
-     * in one of these or as what a twin is taken from. */
+    /* Values of the levers above, "" for unset. Every kernel but _tcfuse, which no route takes,
+     * runs in one of these or as what a twin is taken from. */
     static const char *const routes[][7] = {
         {"", "", "", "", "", "", ""},    {"", "1", "", "", "", "", "1"},
         {"0", "", "", "", "", "", ""},   {"0", "", "", "", "0", "", ""},
