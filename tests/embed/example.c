@@ -23,8 +23,8 @@ int main(int argc, char **argv)
     if (kernel.id == 0)
         printf("%s\n", kpk_absence_text(kpk_absent_reason(image, argv[2], argv[3])));
     kpk_grid grid = {1, 1, 1};
-    if (status == KPK_OK && kernel.id != 0)
-        status = kpk_launch(image, kernel, grid, 0, NULL, NULL);
+    if (status == KPK_OK) /* an engine takes another path where the handle is zero */
+        status = kernel.id == 0 ? KPK_ERR_ABSENT : kpk_launch(image, kernel, grid, 0, NULL, NULL);
     printf("%s:%s: %s\n", argv[2], argv[3], kpk_status_text(status));
     kpk_close(image);
     return status != KPK_OK;
