@@ -286,7 +286,9 @@ refuse_launch(const kpk_image *image, uint32_t index, kpk_grid grid, kpk_grid bl
     const char *entry = entry_name(image, index);
     if (block.x == 0 || block.y == 0 || block.z == 0)
         return kpk_fail(image, KPK_ERR_ARGUMENT,
-                        "'%s:%s' has no block of its own, and the caller gave none", module, entry);
+                        "'%s:%s' has no block of its own, and the caller gave none: use "
+                        "kpk_launch_block, or declare its block in the target",
+                        module, entry);
     if (grid.x == 0 || grid.y == 0 || grid.z == 0)
         return kpk_fail(image, KPK_ERR_ARGUMENT, "'%s:%s': the grid %ux%ux%u is empty", module,
                         entry, grid.x, grid.y, grid.z);
