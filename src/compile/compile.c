@@ -286,6 +286,21 @@ static bool is_said(const struct run *run, size_t index)
     return false;
 }
 
+/* NVRTC says which header it did not find, but not where it looked. */
+static void note_searched(const struct compile_unit *unit, const char *log, struct diags *diags)
+{
+    struct str text = {0};
+    if (!strstr(log, "cannot open source file"))
+        return;
+    for (size_t i = 0; i < unit->include_count; i++)
+        str_addf(&text, ", '%s'", unit->includes[i]);
+    diag_add(diags, DIAG_NOTE, (struct loc){0},
+             "headers were looked for beside the file that includes them%s, and among CUDA's own; "
+             "the description's 'includes' adds folders; NVRTC has few of the host's headers",
+             str_text(&text));
+    str_free(&text);
+}
+
 static void report(struct run *run, size_t index, const struct compile_result *result, bool failed,
                    const char *error, const char *const *refused, size_t refused_count)
 {
@@ -298,6 +313,7 @@ static void report(struct run *run, size_t index, const struct compile_result *r
         diag_add(diags, DIAG_NOTE, (struct loc){0},
                  "'%s' was asked for and not read: it is no regular file, or cannot be opened",
                  refused[i]);
+    note_searched(unit, result->log, diags);
     if (errors)
         diag_error_at(diags, unit->loc, "'%s' does not compile for %s: %zu error%s", unit->name,
                       unit->arch, errors, errors == 1 ? "" : "s");

@@ -462,6 +462,7 @@ static void test_refused_headers(void **state)
     expect(build, "note: 'fifo.h' was asked for and not read: it is no regular file");
     expect(build, "fifo.cu:1:18: cannot open source file \"fifo.h\"");
     expect(build, "gone.cu:1:18: cannot open source file \"gone.h\"");
+    expect(build, "note: headers were looked for beside the file that includes them, and among");
 }
 
 static void test_errors_of_ptxas(void **state)
