@@ -30,7 +30,19 @@ types.expression = text_type("^[A-Za-z_:&(][^%c]*$", "the kernel's C++ name, suc
 types.variable = text_type("^[A-Za-z_][A-Za-z0-9_]*$", "the name of an environment variable: an ASCII identifier")
 types.twin = text_type("^[A-Za-z0-9_][A-Za-z0-9_.+-]*:[A-Za-z_][A-Za-z0-9_]*$", "'module:entry'")
 
-types.arch = text_type("^sm_[1-9]%d+[af]?$", "an architecture such as 'sm_90a'")
+local arch_text = text_type("^sm_[1-9]%d+[af]?$", "an architecture such as 'sm_90', 'sm_90a' or 'sm_100f'")
+local first_with = { a = 90, f = 100 } -- CUDA has no older architecture with that suffix
+
+function types.arch(value, where, what)
+  local arch = arch_text(value, where, what)
+  local number, suffix = string.match(arch or "", "^sm_(%d+)([af])$")
+  if number and tonumber(number) < first_with[suffix] then
+    wrong(where, what, value, format("no '%s', which is for sm_%d and later", suffix, first_with[suffix]))
+    return
+  end
+  return arch
+end
+
 types.compute = text_type("^[1-9]%d?%.%d$", "a compute capability as a string, such as '9.0'")
 
 function types.boolean(value, where, what)

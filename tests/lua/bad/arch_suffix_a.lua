@@ -1,0 +1,6 @@
+local k = require "kpack"
+return k.target {
+  name = "t",
+  arch = "sm_80a",
+  modules = { k.module "m" { source = "a.cu", entries = k.every } },
+}
