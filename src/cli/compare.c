@@ -354,7 +354,7 @@ static void compare_info(struct comparing *state)
             version_of(state, b->compute_major, b->compute_minor));
     compare(state, COMPARE_OTHER, "NVRTC", version_of(state, a->nvrtc_major, a->nvrtc_minor),
             version_of(state, b->nvrtc_major, b->nvrtc_minor));
-    compare(state, COMPARE_OTHER, "least driver",
+    compare(state, COMPARE_OTHER, "minimum driver",
             version_of(state, a->min_driver / 1000, a->min_driver % 1000 / 10),
             version_of(state, b->min_driver / 1000, b->min_driver % 1000 / 10));
     compare(state, COMPARE_OTHER, "multiprocessors", a->sm_count ? count_of(a->sm_count) : nothing,
