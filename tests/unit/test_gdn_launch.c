@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "../fake/cuda.h"
+#include "gdn_sample.h"
 #include "kpk_build.h"
 #include "ops/gdn.h"
 
@@ -257,32 +258,6 @@ static kpk_status bind(struct world *world)
     return gdn_bind(world->image, &desc, &world->ops);
 }
 
-static const struct gdn_args good = {
-    .h_state = 0x1000,
-    .query = 0x10000,
-    .key = 0x11000,
-    .value = 0x12000,
-    .gate = 0x20000,
-    .beta = 0x20080,
-    .output = 0x30000,
-    .w = 0x40000,
-    .u = 0x50000,
-    .s = 0x60000,
-    .uc = 0x70000,
-    .gc = 0x80000,
-    .batch = 2,
-    .seq_len = 130,
-    .num_chunks = 3,
-    .nk = 16,
-    .nv = 32,
-    .k_dim = 128,
-    .v_dim = 128,
-    .qk_stride = 8192,
-    .v_stride = 8200,
-    .gb_stride = 64,
-    .cu_chunks = 0x99,
-};
-
 static kpk_status prefill(struct world *world, const struct gdn_args *args, struct gdn_route *route)
 {
     return gdn_prefill_fla(&world->ops, args, (struct CUstream_st *)0x77, route);
@@ -418,6 +393,31 @@ static void warnings(void **state)
     assert_true(said(KPK_WARNING, "METRALE_GDN_TMA=1 but the TMA spine is NOT running: "
                                   "METRALE_GDN_PREFILL_TC is active and takes precedence"));
     close_world(world);
+}
+
+/* Nothing is said of kernels that no lever asks for. */
+static void no_warnings(void **state)
+{
+    static const struct {
+        const char *name, *value;
+        unsigned warnings; /* of the spine that was asked for */
+    } rows[] = {{"METRALE_GDN_PREFILL_TC", "0", 0}, {"METRALE_NO_GDN_PREFILL_TC_REMNANTS", "1", 1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct world *world = open_world(NULL);
+        struct gdn_args args = good;
+        setenv(rows[i].name, rows[i].value, 1);
+        assert_int_equal(bind(world), KPK_OK);
+        args.key += 2;
+        assert_int_equal(prefill(world, &args, NULL), KPK_OK);
+        assert_int_equal(seen.line_count, rows[i].warnings + 1);
+        assert_int_equal(said(KPK_WARNING, "METRALE_GDN_PREFILL_TC set but tensor-core spine is "
+                                           "NOT running: key is not 16-byte aligned"),
+                         rows[i].warnings);
+        assert_true(said(KPK_INFO, "GDN state spine: gated_delta_rule_chunk_delta_h_vfused"));
+        close_world(world);
+    }
 }
 
 static void levers_are_read_at_bind(void **state)
@@ -634,6 +634,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(default_launches),
         cmocka_unit_test(tma_launch),
+        cmocka_unit_test(no_warnings),
         cmocka_unit_test(warnings),
         cmocka_unit_test(levers_are_read_at_bind),
         cmocka_unit_test(profile),

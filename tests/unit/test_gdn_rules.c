@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "gdn_sample.h"
 #include "ops/gdn.h"
 
 static const char tile[] =
@@ -147,34 +148,6 @@ static void vector_refusals(void **state)
 
 /* ---- The route ---- */
 
-static struct gdn_args good_args(void)
-{
-    return (struct gdn_args){
-        .h_state = 0x1000,
-        .query = 0x10000,
-        .key = 0x11000,
-        .value = 0x12000,
-        .gate = 0x20000,
-        .beta = 0x20080,
-        .output = 0x30000,
-        .w = 0x40000,
-        .u = 0x50000,
-        .s = 0x60000,
-        .uc = 0x70000,
-        .gc = 0x80000,
-        .batch = 2,
-        .seq_len = 130,
-        .num_chunks = 3,
-        .nk = 16,
-        .nv = 32,
-        .k_dim = 128,
-        .v_dim = 128,
-        .qk_stride = 8192,
-        .v_stride = 8192,
-        .gb_stride = 64,
-    };
-}
-
 static struct gdn all_kernels(bool tc)
 {
     struct gdn ops = {.levers = {.tc = tc}};
@@ -206,7 +179,7 @@ static void expect_route(const struct gdn *ops, const struct gdn_args *args, enu
 static void default_routes(void **state)
 {
     struct gdn hopper = all_kernels(true), gb10 = all_kernels(false);
-    struct gdn_args args = good_args();
+    struct gdn_args args = good;
 
     (void)state;
     expect_route(&hopper, &args, GDN_WU_REGISTERS, GDN_X2_V64, GDN_FWD_O_HOPPER);
@@ -223,7 +196,7 @@ static void default_routes(void **state)
 
 static void lever_routes(void **state)
 {
-    struct gdn_args args = good_args();
+    struct gdn_args args = good;
     struct gdn ops = all_kernels(true);
 
     (void)state;
@@ -272,7 +245,7 @@ static void fallbacks(void **state)
 {
     static const enum gdn_kernel spines[] = {GDN_X2_V64, GDN_TCFUSE_X2, GDN_TMA,
                                              GDN_PIPE,   GDN_TC_VBLOCK, GDN_KSPLIT};
-    struct gdn_args args = good_args();
+    struct gdn_args args = good;
     struct gdn ops = all_kernels(true);
     struct gdn_route route;
     char text[256];
@@ -305,30 +278,34 @@ static void fallbacks(void **state)
 static void unaligned_rows_take_the_scalar_kernels(void **state)
 {
     struct gdn ops = all_kernels(true);
-    struct gdn_args args = good_args();
+    struct gdn_args args = good;
 
     (void)state;
     args.key += 2;
     expect_route(&ops, &args, GDN_WU, GDN_VFUSED, GDN_FWD_O);
     assert_string_equal(chosen(&ops, &args).fused, "key is not 16-byte aligned");
-    args = good_args();
+    assert_string_equal(chosen(&ops, &args).tc_vblock, "key is not 16-byte aligned");
+    ops.levers.fused = GDN_FUSED_VFUSED; /* what runs is what was asked for */
+    expect(chosen(&ops, &args).fused, NULL);
+    ops.levers.fused = GDN_FUSED_PIPE;
+    args = good;
     args.qk_stride += 4;
     expect_route(&ops, &args, GDN_WU, GDN_VFUSED, GDN_FWD_O);
     assert_string_equal(chosen(&ops, &args).tcfuse_x2, "qk_stride is not a multiple of 8 (the K "
                                                        "staging uses 16-byte vector loads)");
-    args = good_args();
+    args = good;
     args.query += 8;
     expect_route(&ops, &args, GDN_WU_REGISTERS, GDN_X2_V64, GDN_FWD_O);
-    args = good_args();
+    args = good;
     args.value += 2;
     expect_route(&ops, &args, GDN_WU, GDN_X2_V64, GDN_FWD_O_HOPPER);
-    args = good_args();
+    args = good;
     args.v_stride += 1;
     expect_route(&ops, &args, GDN_WU, GDN_X2_V64, GDN_FWD_O_HOPPER);
-    args = good_args();
+    args = good;
     args.value += 8;
     expect_route(&ops, &args, GDN_WU_HOPPER, GDN_X2_V64, GDN_FWD_O_HOPPER);
-    args = good_args();
+    args = good;
     args.v_stride += 4;
     expect_route(&ops, &args, GDN_WU_HOPPER, GDN_X2_V64, GDN_FWD_O_HOPPER);
     assert_string_equal(chosen(&ops, &args).wu_registers,
@@ -352,7 +329,7 @@ static void split_widths(void **state)
         {1, 1, 3, 64},    {64, 1, 256, 32}, {65535, 65535, 132, 64},
     };
     struct gdn ops = all_kernels(true);
-    struct gdn_args args = good_args();
+    struct gdn_args args = good;
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -376,7 +353,7 @@ static void split_widths(void **state)
 static void tma_row_limit(void **state)
 {
     struct gdn ops = all_kernels(false);
-    struct gdn_args args = good_args();
+    struct gdn_args args = good;
 
     (void)state;
     ops.levers.tma = true;
@@ -392,7 +369,7 @@ static void tma_row_limit(void **state)
 static void vblock_batch_limit(void **state)
 {
     struct gdn ops = all_kernels(false);
-    struct gdn_args args = good_args();
+    struct gdn_args args = good;
 
     (void)state;
     ops.levers.vtile_off = ops.levers.tc_vblock = true;
@@ -408,7 +385,7 @@ static void vblock_batch_limit(void **state)
 static void route_lines(void **state)
 {
     struct gdn ops = all_kernels(true);
-    struct gdn_args args = good_args();
+    struct gdn_args args = good;
     struct gdn_route route = chosen(&ops, &args), none = {.wu = {.entry = ""}};
     char line[1024], cut[40];
 
@@ -430,8 +407,29 @@ static void route_lines(void **state)
                               "gated_delta_rule_chunk_fwd_o_hopper: not requested");
     assert_int_equal(length, strlen(line));
     assert_int_equal(gdn_route_line(&route, cut, sizeof cut), length);
+    assert_int_equal(gdn_route_line(&route, NULL, 0), length);
     assert_int_equal(strlen(cut), sizeof cut - 1);
     assert_memory_equal(cut, line, sizeof cut - 1);
+    route = (struct gdn_route){.wu.entry = "1",
+                               .spine.entry = "2",
+                               .fwd_o.entry = "3",
+                               .wu_registers = "a",
+                               .wu_hopper = "b",
+                               .x2_split = "c",
+                               .tcfuse_x2 = "d",
+                               .tma = "e",
+                               .fused = "f",
+                               .tc_vblock = "g",
+                               .fwd_o_hopper = "h",
+                               .mma8 = "i"};
+    gdn_route_line(&route, line, sizeof line);
+    assert_string_equal(line, "gdn_prefill_fla: 1 -> 2 -> 3; not "
+                              "gated_delta_rule_recompute_wu_registers: a, not "
+                              "gated_delta_rule_recompute_wu_hopper: b, not "
+                              "_tcfuse_x2 split over v: c, not _tcfuse_x2: d, not _tma: e, not "
+                              "fused: f, not _tc_vblock: g, not "
+                              "gated_delta_rule_chunk_fwd_o_hopper: h, not "
+                              "gated_delta_rule_chunk_fwd_o_mma8: i");
     gdn_route_line(&none, line, sizeof line);
     assert_string_equal(line, "gdn_prefill_fla: nothing to launch");
 }
@@ -455,7 +453,7 @@ static void checks_as(const struct gdn_args *args, const char *want)
 
 #define CHECK_WITH(change, want)                                                                   \
     do {                                                                                           \
-        struct gdn_args a = good_args();                                                           \
+        struct gdn_args a = good;                                                                  \
         change;                                                                                    \
         checks_as(&a, want);                                                                       \
     } while (0)
@@ -472,7 +470,7 @@ static void shape_checks(void **state)
     CHECK_WITH(a.nv = 65536, "must fit the grid");
     CHECK_WITH(a.batch = 65536, "must fit the grid");
     CHECK_WITH((a.num_chunks = 0x80000000u, a.is_varlen = true), "must fit the grid");
-    CHECK_WITH(a.qk_stride = 2047, "strides (qk=2047, v=8192, gb=64) must cover");
+    CHECK_WITH(a.qk_stride = 2047, "strides (qk=2047, v=8200, gb=64) must cover");
     CHECK_WITH(a.v_stride = 4095, "must cover");
     CHECK_WITH(a.gb_stride = 31, "must cover");
     CHECK_WITH(a.num_chunks = 4, "num_chunks=4 must be 3 for seq_len=130");
@@ -480,6 +478,8 @@ static void shape_checks(void **state)
     CHECK_WITH(a.seq_len = 128, "num_chunks=3 must be 2 for seq_len=128");
     CHECK_WITH(a.total_tokens = 260, NULL);
     CHECK_WITH(a.total_tokens = 259, "exceed the 259 rows given");
+    CHECK_WITH((a.batch = 1 << 15, a.seq_len = 1 << 17, a.num_chunks = 1 << 11, a.total_tokens = 1),
+               "batch=32768 sequences of 131072 tokens exceed the 1 rows given"); /* 2^32 */
 }
 
 static void empty_calls(void **state)
@@ -490,7 +490,7 @@ static void empty_calls(void **state)
     CHECK_WITH((a.seq_len = 0, a.num_chunks = 0), NULL);
     CHECK_WITH((a.num_chunks = 0, a.is_varlen = true), NULL);
     CHECK_WITH((a.seq_len = 0, a.is_varlen = true, a.cu_seqlens = 4), NULL);
-    struct gdn_args a = good_args();
+    struct gdn_args a = good;
     assert_false(gdn_is_empty(&a));
     a.is_varlen = true;
     a.seq_len = 0;
@@ -520,6 +520,7 @@ static void pointer_checks(void **state)
     CHECK_WITH(a.uc += 8, "uc=0x70008");
     CHECK_WITH(a.gc += 8, "gc=0x80008");
     CHECK_WITH(a.is_varlen = true, "a varlen call needs cu_seqlens");
+    CHECK_WITH((a.is_varlen = true, a.cu_seqlens = 0x90002), "a varlen call needs cu_seqlens");
     CHECK_WITH(a.cu_seqlens = 4, "cu_seqlens is given but is_varlen is false");
     CHECK_WITH((a.h_state_is_table = true, a.h_state_host = table), NULL);
     CHECK_WITH((a.h_state_is_table = true, a.h_state_host = null_entry), "h_state[1]=0x0");
@@ -528,26 +529,26 @@ static void pointer_checks(void **state)
 
 static void offset_checks(void **state)
 {
-    static const int32_t good[3] = {0, 130, 260}, negative[3] = {-1, 130, 260},
+    static const int32_t rising[3] = {0, 130, 260}, negative[3] = {-1, 130, 260},
                          falling[3] = {0, 130, 129}, empty_middle[3] = {0, 0, 130},
                          shorter[3] = {0, 64, 128};
 
     (void)state;
 #define VARLEN(offsets) (a.is_varlen = true, a.cu_seqlens = 0x90000, a.cu_seqlens_host = (offsets))
-    CHECK_WITH(VARLEN(good), NULL);
+    CHECK_WITH(VARLEN(rising), NULL);
     CHECK_WITH(VARLEN(empty_middle), NULL);
     CHECK_WITH(VARLEN(negative), "cu_seqlens[0]=-1 must not be negative");
     CHECK_WITH(VARLEN(falling), "cu_seqlens must not decrease: [2]=129 follows 130");
     CHECK_WITH(VARLEN(shorter), "num_chunks=3 must be 1, the maximum over the sequences");
-    CHECK_WITH((VARLEN(good), a.total_tokens = 260), NULL);
-    CHECK_WITH((VARLEN(good), a.total_tokens = 259),
+    CHECK_WITH((VARLEN(rising), a.total_tokens = 260), NULL);
+    CHECK_WITH((VARLEN(rising), a.total_tokens = 259),
                "cu_seqlens[2]=260 exceeds the 259 rows given");
 }
 
 static void scratch(void **state)
 {
     static const int32_t cu[3] = {0, 65, 66};
-    struct gdn_args args = good_args();
+    struct gdn_args args = good;
     struct gdn_scratch sizes;
 
     (void)state;
@@ -561,7 +562,7 @@ static void scratch(void **state)
     args.cu_seqlens_host = cu;
     gdn_scratch_sizes(&args, &sizes);
     assert_int_equal(sizes.blocks, (2 + 1) * 32);
-    args = good_args();
+    args = good;
     args.batch = 65535;
     args.num_chunks = 1 << 20;
     gdn_scratch_sizes(&args, &sizes);
