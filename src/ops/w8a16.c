@@ -246,6 +246,21 @@ static kpk_status try_rows(const struct w8a16 *ops, const struct w8a16_args *a,
     return launch(ops, ROWS_16 + (int)entry, ops->rows[entry], grid, 0, a, stream, route);
 }
 
+/* What the tiles of few rows begin with: their checks, then the kernels that go before them. */
+static kpk_status begin_few(const struct w8a16 *ops, enum w8a16_launcher launcher,
+                            const struct w8a16_args *args, struct CUstream_st *stream,
+                            struct w8a16_route *route)
+{
+    if (ops == NULL)
+        return KPK_ERR_ARGUMENT;
+    kpk_status status = begin(ops, launcher, args);
+    if (status == KPK_OK)
+        status = try_rows(ops, args, stream, route);
+    if (status == KPK_OK && route->contract == W8A16_NOTHING)
+        status = try_twin(ops, args, stream, route);
+    return status;
+}
+
 kpk_status w8a16_tc_rows_launch(const struct w8a16 *ops, uint64_t input, uint64_t weight,
                                 uint64_t block_scale, uint64_t output, uint32_t m, uint32_t n,
                                 uint32_t k, uint32_t a_row_stride, uint32_t c_row_stride,
@@ -299,13 +314,7 @@ kpk_status w8a16_gemm_pipelined_m32_strided(const struct w8a16 *ops, uint64_t in
                                     n,     k,      a_row_stride, c_row_stride};
     struct w8a16_route local, *route = start(out_route, &local);
 
-    if (ops == NULL)
-        return KPK_ERR_ARGUMENT;
-    kpk_status status = begin(ops, W8A16_M32, &args);
-    if (status == KPK_OK)
-        status = try_rows(ops, &args, stream, route);
-    if (status == KPK_OK && route->contract == W8A16_NOTHING)
-        status = try_twin(ops, &args, stream, route);
+    kpk_status status = begin_few(ops, W8A16_M32, &args, stream, route);
     if (status != KPK_OK || route->contract != W8A16_NOTHING)
         return status;
     route->skinny = w8a16_m32_is_skinny(m, k);
@@ -337,13 +346,7 @@ kpk_status w8a16_gemm_pipelined_m64_strided(const struct w8a16 *ops, uint64_t in
                                     n,     k,      a_row_stride, c_row_stride};
     struct w8a16_route local, *route = start(out_route, &local);
 
-    if (ops == NULL)
-        return KPK_ERR_ARGUMENT;
-    kpk_status status = begin(ops, W8A16_M64, &args);
-    if (status == KPK_OK)
-        status = try_rows(ops, &args, stream, route);
-    if (status == KPK_OK && route->contract == W8A16_NOTHING)
-        status = try_twin(ops, &args, stream, route);
+    kpk_status status = begin_few(ops, W8A16_M64, &args, stream, route);
     if (status != KPK_OK || route->contract != W8A16_NOTHING)
         return status;
     kpk_grid grid = {w8a16_tiles(n, W8A16_M64_TILE_COLS), w8a16_tiles(m, W8A16_M64_TILE_ROWS), 1};
