@@ -3,7 +3,7 @@
 // next one's A operand, and no warp needs another's numbers:
 //   ws^T = S^T W^T (S's high limb, then its low one);  uc = U - ws;  d = decay uc;  S^T = decay_0 S^T + d^T K
 // Beside the computing warps as many helping ones stage W, K and U ahead, compute decay rows and write S and uc.
-// One barrier a chunk.
+// All of them meet once a chunk, at one instruction.
 #include "gdn.cuh"
 
 static_assert(STAGES >= 2 && (STAGES & (STAGES - 1)) == 0, "a stage is a chunk's low bits");
@@ -99,33 +99,36 @@ template <int WARPS> DEVICE void gdn_split_copy_out(bf16 *to, const u8 *tile, in
     }
 }
 
+// Starts the copies of the first chunks, one group each.
 template <int WARPS>
-DEVICE void gdn_split_help(gdn_split_smem<WARPS> &smem, const gdn_split_head &head, int thread)
+DEVICE void gdn_split_help_first(gdn_split_smem<WARPS> &smem, const gdn_split_head &head, int thread)
 {
-    const u32 chunks = head.sequence.chunks;
 #pragma unroll 1
     for (u32 c = 0; c < STAGES - 1; ++c) {
-        if (c < chunks)
+        if (c < head.sequence.chunks)
             gdn_split_stage<WARPS>(smem, head, c, thread);
         cp_async_commit();
     }
     gdn_split_decay<WARPS>(smem, head, 0, thread);
-#pragma unroll 1
-    for (u32 c = 0; c <= chunks; ++c) {
-        cp_async_wait<STAGES - 2>(); // chunk c is here
-        named_barrier(1, 64 * WARPS);
-        if (c + STAGES - 1 < chunks)
-            gdn_split_stage<WARPS>(smem, head, c + STAGES - 1, thread);
-        cp_async_commit();
-        if (c + 1 < chunks)
-            gdn_split_decay<WARPS>(smem, head, c + 1, thread);
-        if (c > 0) {
-            const u64 base = head.block(c - 1);
-            gdn_split_copy_out<WARPS>(head.s_out + base * (K_DIM * V_DIM), smem.s[(c - 1) & 1], K_DIM, thread);
-            gdn_split_copy_out<WARPS>(head.uc_out + base * (CHUNK * V_DIM), smem.uc[(c - 1) & 1],
-                                      gdn_rows(head.sequence, c - 1), thread);
-        }
+}
+
+// Beside the computing warps' chunk c: what comes after it, and what came before.
+template <int WARPS>
+DEVICE void gdn_split_help(gdn_split_smem<WARPS> &smem, const gdn_split_head &head, u32 c, int thread)
+{
+    const u32 chunks = head.sequence.chunks;
+    if (c + STAGES - 1 < chunks)
+        gdn_split_stage<WARPS>(smem, head, c + STAGES - 1, thread);
+    cp_async_commit();
+    if (c + 1 < chunks)
+        gdn_split_decay<WARPS>(smem, head, c + 1, thread);
+    if (c > 0) {
+        const u64 base = head.block(c - 1);
+        gdn_split_copy_out<WARPS>(head.s_out + base * (K_DIM * V_DIM), smem.s[(c - 1) & 1], K_DIM, thread);
+        gdn_split_copy_out<WARPS>(head.uc_out + base * (CHUNK * V_DIM), smem.uc[(c - 1) & 1],
+                                  gdn_rows(head.sequence, c - 1), thread);
     }
+    cp_async_wait<STAGES - 2>(); // chunk c + 1 is here
 }
 
 // ---- Computing warps ---------------------------------------------------------------------------------
@@ -166,79 +169,69 @@ DEVICE void gdn_split_phase_b(float (&s)[K_DIM / 8][4], const u32 (&high)[CHUNK 
     }
 }
 
+// Where element e of tile j of a lane's s lies in the state.
+DEVICE int gdn_split_at(int j, int e)
+{
+    return (8 * j + (e & 1)) * V_DIM + 8 * (e >> 1);
+}
+
+// Chunk c for 16 columns from v of the block's; s is [16 v][128 k].
 template <int WARPS>
-DEVICE void gdn_split_compute(gdn_split_smem<WARPS> &smem, const gdn_sequence &sequence, float *state, int v,
-                              int lane)
+DEVICE void gdn_split_compute(float (&s)[K_DIM / 8][4], gdn_split_smem<WARPS> &smem, const gdn_sequence &sequence,
+                              u32 c, int v, int lane)
 {
     typedef gdn_split_smem<WARPS> memory;
     typedef gdn_padded<memory::pitch> tile;
     const int t2 = 2 * (lane & 3);
-    float s[K_DIM / 8][4]; // [16 v][128 k]
-    state += t2 * V_DIM + (lane >> 2);
+    const typename memory::stage &stage = smem.stages[c & (STAGES - 1)];
+    const u32 w = smem_address(stage.w), key = smem_address(stage.k);
+    const int rows = gdn_rows(sequence, c);
+    u32 limb[K_DIM / 16][4];
+    float ws[CHUNK / 8][4] = {}; // [16 v][64 i]
 #pragma unroll
-    for (int j = 0; j < K_DIM / 8; ++j)
-#pragma unroll
-        for (int e = 0; e < 4; ++e)
-            s[j][e] = state[(8 * j + (e & 1)) * V_DIM + 8 * (e >> 1)];
-#pragma unroll 1
-    for (u32 c = 0; c < sequence.chunks; ++c) {
-        named_barrier(1, 64 * WARPS);
-        const typename memory::stage &stage = smem.stages[c & (STAGES - 1)];
-        const u32 w = smem_address(stage.w), key = smem_address(stage.k);
-        const int rows = gdn_rows(sequence, c);
-        u32 limb[K_DIM / 16][4];
-        float ws[CHUNK / 8][4] = {}; // [16 v][64 i]
-#pragma unroll
-        for (int window = 0; window < K_DIM / 16; ++window) {
-            gdn_high_limb(limb[window], s[2 * window], s[2 * window + 1]);
-            gdn_store_a_trans<tile>(smem_address(smem.s[c & 1]), limb[window], 16 * window, v, lane);
-        }
-        gdn_split_phase_a(ws, limb, w, lane);
-        const float first = smem.first[c & 1];
-#pragma unroll
-        for (int window = 0; window < K_DIM / 16; ++window) {
-            gdn_low_limb(limb[window], limb[window], s[2 * window], s[2 * window + 1]);
-#pragma unroll
-            for (int e = 0; e < 4; ++e) {
-                s[2 * window][e] = s[2 * window][e] * first;
-                s[2 * window + 1][e] = s[2 * window + 1][e] * first;
-            }
-        }
-        __syncwarp();
-        gdn_split_phase_a(ws, limb, w, lane);
-
-        u32 high[CHUNK / 16][4], low[CHUNK / 16][4];
-#pragma unroll
-        for (int window = 0; window < CHUNK / 16; ++window) {
-            u32 u[4];
-            gdn_load_a_trans<tile>(u, smem_address(stage.u), 16 * window, v, lane);
-            float d[2][4];
-            u32 uc[4];
-#pragma unroll
-            for (int j = 0; j < 2; ++j) {
-                const int i = 16 * window + 8 * j + t2;
-                const float2 decay = *(const float2 *)&smem.decay[c & 1][i];
-#pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    const float x = f32_from_bf16_low(u[2 * j + half]) - ws[2 * window + j][2 * half];
-                    const float y = f32_from_bf16_high(u[2 * j + half]) - ws[2 * window + j][2 * half + 1];
-                    uc[2 * j + half] = bf16x2_from_f32(x, y);
-                    d[j][2 * half] = i < rows ? decay.x * x : 0.0f;
-                    d[j][2 * half + 1] = i + 1 < rows ? decay.y * y : 0.0f;
-                }
-            }
-            gdn_store_a_trans<tile>(smem_address(smem.uc[c & 1]), uc, 16 * window, v, lane);
-            gdn_high_limb(high[window], d[0], d[1]);
-            gdn_low_limb(low[window], high[window], d[0], d[1]);
-        }
-        gdn_split_phase_b(s, high, low, key, lane);
+    for (int window = 0; window < K_DIM / 16; ++window) {
+        gdn_high_limb(limb[window], s[2 * window], s[2 * window + 1]);
+        gdn_store_a_trans<tile>(smem_address(smem.s[c & 1]), limb[window], 16 * window, v, lane);
     }
-    named_barrier(1, 64 * WARPS);
+    gdn_split_phase_a(ws, limb, w, lane);
+    const float first = smem.first[c & 1];
 #pragma unroll
-    for (int j = 0; j < K_DIM / 8; ++j)
+    for (int window = 0; window < K_DIM / 16; ++window) {
+        gdn_low_limb(limb[window], limb[window], s[2 * window], s[2 * window + 1]);
 #pragma unroll
-        for (int e = 0; e < 4; ++e)
-            state[(8 * j + (e & 1)) * V_DIM + 8 * (e >> 1)] = s[j][e];
+        for (int e = 0; e < 4; ++e) {
+            s[2 * window][e] = s[2 * window][e] * first;
+            s[2 * window + 1][e] = s[2 * window + 1][e] * first;
+        }
+    }
+    __syncwarp();
+    gdn_split_phase_a(ws, limb, w, lane);
+
+    u32 high[CHUNK / 16][4], low[CHUNK / 16][4];
+#pragma unroll
+    for (int window = 0; window < CHUNK / 16; ++window) {
+        u32 u[4];
+        gdn_load_a_trans<tile>(u, smem_address(stage.u), 16 * window, v, lane);
+        float d[2][4];
+        u32 uc[4];
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+            const int i = 16 * window + 8 * j + t2;
+            const float2 decay = *(const float2 *)&smem.decay[c & 1][i];
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const float x = f32_from_bf16_low(u[2 * j + half]) - ws[2 * window + j][2 * half];
+                const float y = f32_from_bf16_high(u[2 * j + half]) - ws[2 * window + j][2 * half + 1];
+                uc[2 * j + half] = bf16x2_from_f32(x, y);
+                d[j][2 * half] = i < rows ? decay.x * x : 0.0f;
+                d[j][2 * half + 1] = i + 1 < rows ? decay.y * y : 0.0f;
+            }
+        }
+        gdn_store_a_trans<tile>(smem_address(smem.uc[c & 1]), uc, 16 * window, v, lane);
+        gdn_high_limb(high[window], d[0], d[1]);
+        gdn_low_limb(low[window], high[window], d[0], d[1]);
+    }
+    gdn_split_phase_b(s, high, low, key, lane);
 }
 
 template <int WARPS>
@@ -254,17 +247,40 @@ DEVICE void gdn_split_spine(void *h_state, const bf16 *w, const bf16 *u, const b
     if (sequence.length == 0)
         return;
     const int thread = (int)threadIdx.x, lane = thread & 31, warp = thread >> 5;
-    if (warp < WARPS) {
-        float *const state = gdn_state(h_state, h_state_is_table, b, vh, nv) + first + 16 * warp;
-        gdn_split_compute<WARPS>(smem, sequence, state, 16 * warp, lane);
+    const bool computes = warp < WARPS;
+    const gdn_split_head head = {
+        sequence,  nv, vh,
+        w,         u + first,
+        key + sequence.token * qk_stride + (vh / (nv / nk)) * K_DIM, qk_stride,
+        gc,        s_out + first, uc_out + first,
+    };
+    float *const state = gdn_state(h_state, h_state_is_table, b, vh, nv) + first + 16 * warp +
+                         2 * (lane & 3) * V_DIM + (lane >> 2);
+    float s[K_DIM / 8][4];
+    if (computes) {
+#pragma unroll
+        for (int j = 0; j < K_DIM / 8; ++j)
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                s[j][e] = state[gdn_split_at(j, e)];
     } else {
-        const gdn_split_head head = {
-            sequence,  nv, vh,
-            w,         u + first,
-            key + sequence.token * qk_stride + (vh / (nv / nk)) * K_DIM, qk_stride,
-            gc,        s_out + first, uc_out + first,
-        };
-        gdn_split_help<WARPS>(smem, head, thread - 32 * WARPS);
+        gdn_split_help_first<WARPS>(smem, head, thread - 32 * WARPS);
+        cp_async_wait<STAGES - 2>(); // chunk 0 is here
+    }
+#pragma unroll 1
+    for (u32 c = 0; c <= sequence.chunks; ++c) {
+        __syncthreads();
+        if (!computes)
+            gdn_split_help<WARPS>(smem, head, c, thread - 32 * WARPS);
+        else if (c < sequence.chunks)
+            gdn_split_compute<WARPS>(s, smem, sequence, c, 16 * warp, lane);
+    }
+    if (computes) {
+#pragma unroll
+        for (int j = 0; j < K_DIM / 8; ++j)
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                state[gdn_split_at(j, e)] = s[j][e];
     }
 }
 
