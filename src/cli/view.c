@@ -1,5 +1,6 @@
 #include "cli/view.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char *advice(kpk_status status)
@@ -52,6 +53,28 @@ void view_close(struct view *view)
 {
     kpk_close(view->image);
     view->image = NULL;
+}
+
+bool view_set_open(struct cli *cli, const char *path, const char *target, struct view_set *out_set)
+{
+    *out_set = (struct view_set){.views = mem_alloc(1, sizeof *out_set->views)};
+    struct view *view = &out_set->views[0];
+    out_set->count = view_open(cli, path, view);
+    if (out_set->count && (!target || strcmp(view->info.target, target) == 0))
+        return true;
+    if (out_set->count)
+        diag_error_at(&cli->diags, (struct loc){.file = path}, "is for target '%s', not for '%s'",
+                      view->info.target, target);
+    view_set_close(out_set);
+    return false;
+}
+
+void view_set_close(struct view_set *set)
+{
+    for (size_t i = 0; i < set->count; i++)
+        view_close(&set->views[i]);
+    free(set->views);
+    *set = (struct view_set){0};
 }
 
 /* Every index below comes from the image's own verified counts. */

@@ -25,6 +25,17 @@ struct view {
 bool view_open(struct cli *cli, const char *path, struct view *view);
 void view_close(struct view *view);
 
+/* Every image of a file: the one that it is, or a bundle's parts, by target. */
+struct view_set {
+    struct view *views; /* owned */
+    size_t count;
+    bool bundle;
+};
+
+/* Opens all of them, or with `target` (NULL: all) the one for that target. False with an error. */
+bool view_set_open(struct cli *cli, const char *path, const char *target, struct view_set *out_set);
+void view_set_close(struct view_set *set);
+
 /* Records by index; an index out of range is a bug. */
 kpk_module_info view_module(const struct view *view, uint32_t index);
 kpk_entry_info view_entry(const struct view *view, uint32_t index);
