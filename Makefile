@@ -6,7 +6,9 @@
 #   make install  the same and the runtime's header into PREFIX (/usr/local), under DESTDIR if given
 #   make clean    removes what was built; fetched wheels stay
 #
-# V=1 shows commands; SAN=1 builds with ASan + UBSan into out/san/.
+#   make coverage  lines that the tests reach, held to a limit per folder: COVER='FOLDER:PERCENT ...'
+#
+# V=1 shows commands; SAN=1 builds with ASan + UBSan into out/san/, COV=1 for gcov into out/cov/.
 
 MAKEFLAGS += --no-builtin-rules
 # All cores, unless -j says otherwise.
@@ -19,7 +21,7 @@ endif
 
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-6s %s\n' '$1' '$2')
-B := out$(if $(SAN),/san)
+B := out$(if $(SAN),/san)$(if $(COV),/cov)
 
 CC ?= gcc
 ifeq ($(origin CC),default)
@@ -27,8 +29,10 @@ CC := gcc
 endif
 PKG_CONFIG ?= pkg-config
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes -Wstrict-prototypes -Wvla -Werror
-SANITIZE := $(if $(SAN),-fsanitize=address -fsanitize=undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
-OPTIMIZE := $(if $(SAN),-O1 -g,-O2 -g)
+# What ends without exit(), as workers do, writes its counts before (tests/tools/cover.c).
+COVER_FLAGS := --coverage -fprofile-update=atomic -Wl,--wrap=_exit -Wl,--wrap=wire_end
+SANITIZE := $(if $(SAN),-fsanitize=address -fsanitize=undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)$(if $(COV),$(COVER_FLAGS))
+OPTIMIZE := $(if $(SAN)$(COV),-O1 -g,-O2 -g)
 # Dependencies are looked up when a recipe runs, so that set-up may install them first.
 DEPS := lua5.4 libzstd jansson libb2
 dep_cflags = $(shell $(PKG_CONFIG) --cflags $(DEPS))
@@ -50,9 +54,10 @@ header_files := $(sort $(notdir $(wildcard src/compile/headers/*)))
 
 obj = $(patsubst %.c,$B/obj/%.o,$1)
 pic = $(patsubst %.c,$B/pic/%.o,$1)
+cover_obj := $(if $(COV),$B/obj/tests/tools/cover.o)
 gen_obj := $B/obj/gen/embed_lua.o $B/obj/gen/embed_headers.o
 # All of the tool but main(): what unit tests link.
-core_obj := $(call obj,$(filter-out src/cli/main.c,$(tool_src)) $(runtime_src)) $(gen_obj)
+core_obj := $(call obj,$(filter-out src/cli/main.c,$(tool_src)) $(runtime_src)) $(gen_obj) $(cover_obj)
 
 .PHONY: all images test gpu-bundle clean setup
 all: $B/bin/kpack libs
@@ -306,6 +311,18 @@ test:
 	$(Q)$(MAKE) --no-print-directory images unit
 	$(Q)$(MAKE) --no-print-directory SAN=1 all unit
 	$(Q)python3 tests/run.py
+
+# FOLDER:PERCENT of lines, and words that pick the tests which run (all by default).
+COVER ?= compile:90 cache:90 runtime:95 image:95
+COVER_TESTS ?=
+coverage:
+	$(Q).ci/setup build test coverage
+	$(Q)$(MAKE) --no-print-directory all cuda fake
+	$(Q)$(MAKE) --no-print-directory COV=1 all unit
+	@find out/cov -name '*.gcda' -delete; find out/cov -type d -exec chmod a+w {} +
+	$(Q)KPACK_TEST_OUT=out/cov python3 tests/run.py $(COVER_TESTS)
+	$(Q)tests/tools/coverage $(COVER)
+.PHONY: coverage
 
 clean:
 	$(Q)mkdir -p out && find out -mindepth 1 -maxdepth 1 ! -name cuda ! -name wheels ! -name tools -exec rm -rf {} +

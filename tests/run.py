@@ -2,7 +2,7 @@
 """Runs every test that needs no GPU and ends with 'N passed, N failed, N skipped'.
 
 A test is a program that prints TAP: the unit tests' binaries (out/tests/ and out/san/tests/) and every
-executable tests/*/*.t. Arguments pick tests whose path contains one of them. The longest of the last
+executable tests/*/*.t. KPACK_TEST_OUT names one build whose binaries alone are run. Arguments pick tests whose path contains one of them. The longest of the last
 run start first; a failing test's output is shown whole.
 """
 import concurrent.futures
@@ -17,6 +17,7 @@ import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+OUT = os.environ.get("KPACK_TEST_OUT")  # one build alone, such as out/cov
 TIMES = os.path.join(ROOT, "out", "test-times.json")
 TIME_LIMIT = 300  # seconds for one program
 RESULT = re.compile(r"^(not ok|ok)\b[ \d-]*(.*)$")
@@ -28,7 +29,7 @@ stopping = threading.Event()
 
 def find_tests():
     found = []
-    for folder in ("out/tests", "out/san/tests"):
+    for folder in [f"{OUT}/tests"] if OUT else ["out/tests", "out/san/tests"]:
         full = os.path.join(ROOT, folder)
         for name in sorted(os.listdir(full)) if os.path.isdir(full) else []:
             # A binary whose source is gone is left over from an earlier build.
