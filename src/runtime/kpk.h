@@ -29,8 +29,8 @@
  *   passes to kpk_open_memory has the caller's rules.)
  * - Strings and arrays that come back belong to the image and live until kpk_close.
  * - Thread-safety: after kpk_open returns, every function may be called from any thread at any
- *   time, except kpk_close, which must be the last. A launch takes no lock once its kernel is
- *   loaded.
+ *   time, except kpk_close, which must be the caller's last of that image. A launch takes no lock
+ * once its kernel is loaded.
  * - Other languages: kpk_kernel is passed as one uint64_t, kpk_grid as three uint32_t in a struct,
  *   enums are int, bool is one byte; a struct may get new fields at its end only with a new major
  *   version.
@@ -91,6 +91,7 @@ typedef enum kpk_status {
     KPK_ERR_FORKED,       /* the image was opened before fork, in the parent */
     KPK_ERR_CONSTANT,     /* a constant of the image differs from the caller's (launchers) */
     KPK_ERR_UNSUPPORTED,  /* a combination of arguments that a launcher refuses */
+    KPK_ERR_CAPTURE,      /* the driver does not load while a stream is captured: preload before */
     KPK_STATUS_COUNT
 } kpk_status;
 
@@ -135,8 +136,32 @@ KPK_API kpk_status kpk_open(const char *path, const kpk_open_desc *desc, kpk_ima
 KPK_API kpk_status kpk_open_memory(const void *bytes, size_t size, const kpk_open_desc *desc,
                                    kpk_image **out_image);
 
-/* Unloads what was loaded and frees the image. No launch may be in flight. NULL is allowed. */
+/* Unloads what was loaded and frees the image. No launch may be in flight. NULL is allowed. An
+ * image that an overlay looks through is freed with the last such overlay instead. */
 KPK_API void kpk_close(kpk_image *image);
+
+/* A hot-fix image in front of a base image, as one image to hand to whatever takes an image: it
+ * answers with the front's entry where the front ships it, else with the base's. `base` and `front`
+ * may be overlays themselves. All three are closed by the caller, in any order; the overlay holds
+ * the other two until it is closed. The three remain usable side by side: kernels that are loaded
+ * through one are loaded for the others, and handles of base and front are the overlay's too.
+ * Messages go where the base's go. Through an overlay,
+ * - kpk_resolve and kpk_absent_reason answer by entry, kpk_has_module, kpk_constant and
+ *   kpk_find_lever by the first image that has the module or lever. What the front ships is never
+ *   answered by the base, also when the driver refuses it: a fix must not silently be its old self.
+ *   A module in both whose constants differ is refused (CONSTANT) unless the front ships all of
+ *   its entries, for kpk_constant must hold for every entry that is answered.
+ * - a twin is answered like any entry, its parent perhaps by the other image: what `bits` promises
+ *   holds for two entries of one image, so a fix of a parent ships its twins.
+ * - misses are counted by the image that was asked: an overlay has counters of its own, and an
+ *   absence is expected when either image declares it.
+ * - kpk_bind binds both, the front first, and stops at the first that fails; kpk_preload without
+ *   handles loads what the overlay answers with; kpk_trim and kpk_verify go over both.
+ * - kpk_get_image describes the base, with the bytes and the least driver of both; its counts are
+ *   0, for the functions that take an index need the base or the front itself.
+ * Errors: ARGUMENT (also: images for different archs, the message names both), CONSTANT, MEMORY,
+ * FORKED. */
+KPK_API kpk_status kpk_overlay(kpk_image *base, kpk_image *front, kpk_image **out_overlay);
 
 /* ---- Binding and launching ------------------------------------------------------------------- */
 
@@ -178,7 +203,7 @@ KPK_API const char *kpk_absence_text(kpk_absence absence);
  * first launch of an entry loads its module (milliseconds: see kpk_preload); later ones cost a few
  * loads more than cuLaunchKernel.
  * Errors: ARGUMENT (a bad handle, an empty grid, an entry without a declared block: use
- * kpk_launch_block), NOT_BOUND, SMEM, FORKED, DAMAGED, LOAD, MEMORY, DRIVER, IO. */
+ * kpk_launch_block), NOT_BOUND, SMEM, FORKED, DAMAGED, LOAD, MEMORY, CAPTURE, DRIVER, IO. */
 KPK_API kpk_status kpk_launch(kpk_image *image, kpk_kernel kernel, kpk_grid grid, uint32_t smem,
                               struct CUstream_st *stream, void **args);
 
@@ -194,6 +219,11 @@ KPK_API kpk_status kpk_launch_block(kpk_image *image, kpk_kernel kernel, kpk_gri
  * context: call this with each context current that will launch; without a current context the
  * first launch in one still does that part. Errors as kpk_launch. */
 KPK_API kpk_status kpk_preload(kpk_image *image, const kpk_kernel *kernels, size_t count);
+
+/* Whether all that these handles need (NULL: the whole image's) is loaded, so that no first use is
+ * left to come. Zero handles count as loaded; false after a fork. What the driver has put into a
+ * context it does not say. */
+KPK_API bool kpk_resident(const kpk_image *image, const kpk_kernel *kernels, size_t count);
 
 /* A first use reads its group's packed bytes, checks their digest, and decodes no further than the
  * cubin it wants. The bytes and the decoder are kept until all members of the group are loaded, so

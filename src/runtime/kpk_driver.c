@@ -24,8 +24,10 @@ kpk_status kpk_driver_fail(const kpk_image *image, kpk_status status, kpk_cu_res
         image->cuda.cuGetErrorName(error, &name);
     if (image->cuda.cuGetErrorString != NULL)
         image->cuda.cuGetErrorString(error, &text);
-    return kpk_fail(image, status, "%s failed with %s (%d): %s", what,
-                    name != NULL ? name : "an unknown error", error, text != NULL ? text : "");
+    bool capture = error == KPK_CU_CAPTURE_UNSUPPORTED || error == KPK_CU_CAPTURE_INVALIDATED;
+    return kpk_fail(image, capture ? KPK_ERR_CAPTURE : status, "%s failed with %s (%d): %s%s", what,
+                    name != NULL ? name : "an unknown error", error, text != NULL ? text : "",
+                    capture ? "; call kpk_preload before the capture begins" : "");
 }
 
 static void *find_symbol(kpk_image *image, const char *name)
@@ -133,14 +135,15 @@ static kpk_status check_device(const kpk_image *image, int ordinal, struct kpk_d
     kpk_cu_device handle = 0;
     kpk_cu_result error = image->cuda.cuDeviceGet(&handle, ordinal);
     if (error != KPK_CU_SUCCESS)
-        return kpk_driver_fail(image, KPK_ERR_DRIVER, error, "cuDeviceGet");
+        return kpk_driver_fail(image, KPK_ERR_DRIVER, error, "cuDeviceGet of device %d", ordinal);
     static const int attributes[4] = {KPK_CU_DEVICE_MAJOR, KPK_CU_DEVICE_MINOR,
                                       KPK_CU_DEVICE_MAX_SMEM, KPK_CU_DEVICE_MAX_SMEM_OPTIN};
     int values[4] = {0, 0, 0, 0};
     for (int i = 0; i < 4; i++) {
         error = image->cuda.cuDeviceGetAttribute(&values[i], attributes[i], handle);
         if (error != KPK_CU_SUCCESS)
-            return kpk_driver_fail(image, KPK_ERR_DRIVER, error, "cuDeviceGetAttribute");
+            return kpk_driver_fail(image, KPK_ERR_DRIVER, error,
+                                   "cuDeviceGetAttribute of device %d", ordinal);
     }
     if (!arch_fits(image, values[0], values[1])) {
         char name[128] = "";
@@ -192,14 +195,8 @@ static kpk_status add_device(kpk_image *image, int ordinal)
     return status;
 }
 
-kpk_status kpk_bind(kpk_image *image, int device)
+static kpk_status bind_one(kpk_image *image, int device)
 {
-    if (image == NULL)
-        return KPK_ERR_ARGUMENT;
-    if (kpk_forked(image))
-        return kpk_fail(image, KPK_ERR_FORKED, "the image was opened before fork");
-    if (device < 0)
-        return kpk_fail(image, KPK_ERR_ARGUMENT, "device %d is not an ordinal", device);
     pthread_mutex_lock(&image->lock);
     kpk_status status = start_cuda(image);
     if (status == KPK_OK)
@@ -209,10 +206,25 @@ kpk_status kpk_bind(kpk_image *image, int device)
     return status;
 }
 
+kpk_status kpk_bind(kpk_image *image, int device)
+{
+    if (image == NULL)
+        return KPK_ERR_ARGUMENT;
+    if (kpk_forked(image))
+        return kpk_fail(image, KPK_ERR_FORKED, "the image was opened before fork");
+    if (device < 0)
+        return kpk_fail(image, KPK_ERR_ARGUMENT, "device %d is not an ordinal", device);
+    kpk_status status = KPK_OK;
+    for (uint32_t i = 0; i < kpk_layer_count(image) && status == KPK_OK; i++)
+        status = bind_one(kpk_layer(image, i), device);
+    return status;
+}
+
 void *kpk_driver_symbol(kpk_image *image, const char *name)
 {
     if (image == NULL || name == NULL || kpk_forked(image))
         return NULL;
+    image = kpk_layer(image, 0);
     pthread_mutex_lock(&image->lock);
     void *address = image->device_count > 0 ? find_symbol(image, name) : NULL;
     pthread_mutex_unlock(&image->lock);

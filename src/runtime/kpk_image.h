@@ -102,6 +102,12 @@ struct kpk_image {
     void *guard_page;  /* NULL: the kernel has no MADV_WIPEONFORK */
     long pid;
 
+    /* Of an overlay: the images that it looks through, front first, and nothing else; each is held.
+     * NULL and 0 for an image with an index of its own. */
+    struct kpk_image **layers; /* owned array */
+    uint32_t layer_count;
+    uint32_t holders; /* the caller and overlays: the last one to close frees. Atomic */
+
     /* Under `lock`. */
     pthread_mutex_t lock;
     void *driver; /* of dlopen */
@@ -151,6 +157,10 @@ kpk_status kpk_check_index(kpk_image *image);
 
 /* ---- kpk_read.c ---- */
 
+/* An image with nothing in it yet, held once; kpk_close frees it. */
+kpk_status kpk_make_image(const char *name, const struct kpk_open_desc *desc,
+                          kpk_image **out_image);
+
 /* Reads from the image's file; one that shrank is an error, never a signal. */
 kpk_status kpk_read_file(const kpk_image *image, uint64_t offset, void *buffer, size_t size);
 
@@ -167,7 +177,7 @@ static inline const char *kpk_symbol(const kpk_image *image, const struct kpk_en
     return kpk_text(image, entry->symbol.size > 0 ? entry->symbol : entry->name);
 }
 
-/* Index of an entry or a module, KPK_NONE when absent. */
+/* Index of an entry or a module among the image's own, KPK_NONE when absent. */
 uint32_t kpk_lookup(const kpk_image *image, const char *module, size_t module_size,
                     const char *entry, size_t entry_size);
 uint32_t kpk_lookup_module(const kpk_image *image, const char *module);
@@ -186,6 +196,29 @@ static inline kpk_kernel kpk_handle(const kpk_image *image, uint32_t index)
     kernel.id = (uint64_t)image->tag << 32 | (index + 1);
     return kernel;
 }
+
+/* ---- kpk_overlay.c ---- */
+
+/* What an image looks through: an overlay's layers, else itself alone. */
+static inline uint32_t kpk_layer_count(const kpk_image *image)
+{
+    return image->layer_count > 0 ? image->layer_count : 1;
+}
+
+static inline kpk_image *kpk_layer(const kpk_image *image, uint32_t index)
+{
+    return image->layer_count > 0 ? image->layers[index] : (kpk_image *)(uintptr_t)image;
+}
+
+/* The layer whose handle it is, the image itself when it is none's. */
+kpk_image *kpk_layer_of(const kpk_image *image, kpk_kernel kernel);
+
+/* The first layer with that module, the image itself when none has it. */
+kpk_image *kpk_layer_with(const kpk_image *image, const char *module);
+
+/* All handles that an image answers with, by position: {0} where a layer is covered. */
+size_t kpk_kernel_count(const kpk_image *image);
+kpk_kernel kpk_nth_kernel(const kpk_image *image, size_t position);
 
 /* ---- kpk_group.c ---- */
 
@@ -212,7 +245,8 @@ static inline bool kpk_forked(const kpk_image *image)
     return *image->alive == 0 && kpk_forked_slow(image);
 }
 
-/* Reports a failed driver call, `format` saying which. Returns `status`. */
+/* Reports a failed driver call, `format` saying which. Returns `status`, or CAPTURE when that is
+ * what the driver says. */
 kpk_status kpk_driver_fail(const kpk_image *image, kpk_status status, kpk_cu_result error,
                            const char *format, ...) __attribute__((format(printf, 4, 5), cold));
 

@@ -15,16 +15,19 @@ static bool begin(const kpk_image *image, enum kpk_section_id id, uint32_t index
 
 kpk_status kpk_get_image(const kpk_image *image, kpk_image_info *out_info)
 {
-    if (!begin(image, KPK_SECTION_TARGET, 0, out_info, sizeof(*out_info)))
+    if (out_info == NULL)
         return KPK_ERR_ARGUMENT;
-    const struct kpk_target_record *target = image->target;
-    out_info->target = kpk_text(image, target->name);
-    out_info->arch = kpk_text(image, target->arch);
-    out_info->stamp = kpk_text(image, target->stamp);
-    out_info->format_version = image->header.prefix.version;
+    memset(out_info, 0, sizeof(*out_info));
+    if (image == NULL)
+        return KPK_ERR_ARGUMENT;
+    const kpk_image *base = kpk_layer(image, kpk_layer_count(image) - 1);
+    const struct kpk_target_record *target = base->target;
+    out_info->target = kpk_text(base, target->name);
+    out_info->arch = kpk_text(base, target->arch);
+    out_info->stamp = kpk_text(base, target->stamp);
+    out_info->format_version = base->header.prefix.version;
     out_info->compute_major = target->compute_major;
     out_info->compute_minor = target->compute_minor;
-    out_info->min_driver = target->min_driver;
     out_info->nvrtc_major = target->nvrtc_major;
     out_info->nvrtc_minor = target->nvrtc_minor;
     out_info->sm_count = target->sm_count;
@@ -36,8 +39,13 @@ kpk_status kpk_get_image(const kpk_image *image, kpk_image_info *out_info)
     out_info->group_count = kpk_count(image, KPK_SECTION_GROUPS);
     out_info->lever_count = kpk_count(image, KPK_SECTION_LEVERS);
     out_info->absent_count = kpk_count(image, KPK_SECTION_ABSENTS);
-    out_info->raw_bytes = target->raw_bytes;
-    out_info->file_bytes = image->header.prefix.file_size;
+    for (uint32_t i = 0; i < kpk_layer_count(image); i++) {
+        const kpk_image *layer = kpk_layer(image, i);
+        if (out_info->min_driver < layer->target->min_driver)
+            out_info->min_driver = layer->target->min_driver;
+        out_info->raw_bytes += layer->target->raw_bytes;
+        out_info->file_bytes += layer->header.prefix.file_size;
+    }
     return KPK_OK;
 }
 
@@ -133,6 +141,8 @@ kpk_status kpk_find_module(const kpk_image *image, const char *module, uint32_t 
 
 kpk_status kpk_get_kernel(const kpk_image *image, kpk_kernel kernel, kpk_entry_info *out_info)
 {
+    if (image != NULL)
+        image = kpk_layer_of(image, kernel);
     uint32_t index = image == NULL ? KPK_NONE : kpk_handle_index(image, kernel);
     return kpk_get_entry(image, index, out_info);
 }
@@ -175,6 +185,7 @@ kpk_status kpk_constant(const kpk_image *image, const char *module, const char *
     *out_value = 0;
     if (image == NULL || module == NULL || name == NULL)
         return KPK_ERR_ARGUMENT;
+    image = kpk_layer_with(image, module);
     uint32_t index = kpk_lookup_module(image, module);
     if (index == KPK_NONE)
         return KPK_ERR_ABSENT;
@@ -239,9 +250,12 @@ kpk_status kpk_find_lever(const kpk_image *image, const char *name, kpk_lever *o
     memset(out_lever, 0, sizeof(*out_lever));
     if (image == NULL || name == NULL)
         return KPK_ERR_ARGUMENT;
-    for (uint32_t i = 0; i < kpk_count(image, KPK_SECTION_LEVERS); i++) {
-        if (strcmp(kpk_text(image, image->levers[i].name), name) == 0)
-            return kpk_get_lever(image, i, out_lever);
+    for (uint32_t at = 0; at < kpk_layer_count(image); at++) {
+        const kpk_image *layer = kpk_layer(image, at);
+        for (uint32_t i = 0; i < kpk_count(layer, KPK_SECTION_LEVERS); i++) {
+            if (strcmp(kpk_text(layer, layer->levers[i].name), name) == 0)
+                return kpk_get_lever(layer, i, out_lever);
+        }
     }
     return KPK_ERR_ABSENT;
 }

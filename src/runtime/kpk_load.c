@@ -38,6 +38,15 @@ static bool stays(kpk_status status)
 
 /* ---- Objects ------------------------------------------------------------------------------- */
 
+/* A failed call on an entry's kernel, with its names. */
+static kpk_status __attribute__((cold))
+entry_failed(const kpk_image *image, uint32_t index, kpk_cu_result error, const char *call)
+{
+    return kpk_driver_fail(image, refusal(error), error, "%s of '%s:%s'", call,
+                           module_name(image, image->entries[index].module),
+                           entry_name(image, index));
+}
+
 static kpk_status give_cubin(kpk_image *image, uint32_t object, const uint8_t *cubin)
 {
     kpk_cu_library library = NULL;
@@ -153,9 +162,10 @@ static bool smem_fits(const struct kpk_entry_record *entry, const struct kpk_dev
     return entry->static_smem + wanted_smem(entry, device) <= device->max_smem_optin;
 }
 
-static kpk_status opt_in(const kpk_image *image, const struct kpk_entry_record *entry,
-                         kpk_cu_kernel kernel, const struct kpk_device *device)
+static kpk_status opt_in(const kpk_image *image, uint32_t index, kpk_cu_kernel kernel,
+                         const struct kpk_device *device)
 {
+    const struct kpk_entry_record *entry = &image->entries[index];
     uint64_t dynamic = wanted_smem(entry, device);
     if (dynamic == 0 || entry->static_smem + dynamic <= device->max_smem)
         return KPK_OK;
@@ -163,7 +173,11 @@ static kpk_status opt_in(const kpk_image *image, const struct kpk_entry_record *
                                                            (int)dynamic, kernel, device->handle);
     if (error == KPK_CU_SUCCESS)
         return KPK_OK;
-    return kpk_driver_fail(image, KPK_ERR_DRIVER, error, "cuKernelSetAttribute");
+    return kpk_driver_fail(image, KPK_ERR_DRIVER, error,
+                           "cuKernelSetAttribute for %u bytes of shared memory of '%s:%s' on "
+                           "device %d",
+                           (unsigned)dynamic, module_name(image, entry->module),
+                           entry_name(image, index), device->ordinal);
 }
 
 static kpk_status prepare_entry(const kpk_image *image, uint32_t index, kpk_cu_kernel kernel)
@@ -178,7 +192,7 @@ static kpk_status prepare_entry(const kpk_image *image, uint32_t index, kpk_cu_k
                             module_name(image, entry->module), entry_name(image, index),
                             entry->dynamic_smem, entry->static_smem, device->ordinal,
                             device->max_smem_optin);
-        kpk_status status = opt_in(image, entry, kernel, device);
+        kpk_status status = opt_in(image, index, kernel, device);
         if (status != KPK_OK)
             return status;
     }
@@ -206,7 +220,7 @@ static kpk_status get_entry(kpk_image *image, uint32_t index)
         return kpk_fail(image, KPK_ERR_LOAD, "module '%s': its cubin has no entry '%s'",
                         module_name(image, entry->module), kpk_symbol(image, entry));
     if (error != KPK_CU_SUCCESS)
-        return kpk_driver_fail(image, refusal(error), error, "cuLibraryGetKernel");
+        return entry_failed(image, index, error, "cuLibraryGetKernel");
     kpk_status status = prepare_entry(image, index, kernel);
     if (status == KPK_OK)
         publish_entry(image, index, kernel);
@@ -252,7 +266,7 @@ kpk_status kpk_load_for_device(kpk_image *image, const struct kpk_device *device
                        module_name(image, entry->module), entry_name(image, i), device->ordinal);
             continue;
         }
-        kpk_status status = opt_in(image, entry, kernel, device);
+        kpk_status status = opt_in(image, i, kernel, device);
         if (status != KPK_OK)
             return status;
     }
@@ -315,13 +329,19 @@ static inline const struct kpk_launch_state *loaded(const kpk_image *image, uint
     return &states[index];
 }
 
-/* Finds what a launch of a handle reads, loading its kernel at first use. */
-static inline kpk_status ready(kpk_image *image, kpk_kernel kernel, uint32_t *out_index,
+/* Finds what a launch of a handle reads, loading its kernel at first use. An overlay becomes the
+ * layer whose handle it is. */
+static inline kpk_status ready(kpk_image **overlay, kpk_kernel kernel, uint32_t *out_index,
                                const struct kpk_launch_state **out_state)
 {
+    kpk_image *image = *overlay;
     if (image == NULL)
         return KPK_ERR_ARGUMENT;
     uint32_t index = kpk_handle_index(image, kernel);
+    if (!LIKELY(index != KPK_NONE)) {
+        *overlay = image = kpk_layer_of(image, kernel);
+        index = kpk_handle_index(image, kernel);
+    }
     if (index == KPK_NONE || kpk_forked(image))
         return refuse_handle(image, index);
     const struct kpk_launch_state *state = loaded(image, index);
@@ -356,7 +376,7 @@ kpk_status kpk_launch(kpk_image *image, kpk_kernel kernel, kpk_grid grid, uint32
 {
     uint32_t index = 0;
     const struct kpk_launch_state *state = NULL;
-    kpk_status status = ready(image, kernel, &index, &state);
+    kpk_status status = ready(&image, kernel, &index, &state);
     if (!LIKELY(status == KPK_OK))
         return status;
     kpk_grid block;
@@ -369,7 +389,7 @@ kpk_status kpk_launch_block(kpk_image *image, kpk_kernel kernel, kpk_grid grid, 
 {
     uint32_t index = 0;
     const struct kpk_launch_state *state = NULL;
-    kpk_status status = ready(image, kernel, &index, &state);
+    kpk_status status = ready(&image, kernel, &index, &state);
     if (!LIKELY(status == KPK_OK))
         return status;
     return launch(image, index, state, grid, block, smem, stream, args);
@@ -382,7 +402,7 @@ kpk_status kpk_function(kpk_image *image, kpk_kernel kernel, void **out_function
     *out_function = NULL;
     uint32_t index = 0;
     const struct kpk_launch_state *state = NULL;
-    kpk_status status = ready(image, kernel, &index, &state);
+    kpk_status status = ready(&image, kernel, &index, &state);
     if (status == KPK_OK)
         *out_function = state->function;
     return status;
@@ -391,26 +411,30 @@ kpk_status kpk_function(kpk_image *image, kpk_kernel kernel, void **out_function
 /* ---- Preloading ---------------------------------------------------------------------------- */
 
 /* The driver defers a library's load into a context to its first launch there; asks for it now. */
-static kpk_status load_into_context(const kpk_image *image, void *function)
+static kpk_status load_into_context(const kpk_image *image, uint32_t index, void *function)
 {
     kpk_cu_function in_context = NULL;
+    const char *call = "cuKernelGetFunction";
     kpk_cu_result error = image->cuda.cuKernelGetFunction(&in_context, (kpk_cu_kernel)function);
-    if (error != KPK_CU_SUCCESS)
-        return kpk_driver_fail(image, refusal(error), error, "cuKernelGetFunction");
-    if (image->cuda.cuFuncLoad == NULL)
-        return KPK_OK;
-    error = image->cuda.cuFuncLoad(in_context);
-    if (error != KPK_CU_SUCCESS)
-        return kpk_driver_fail(image, refusal(error), error, "cuFuncLoad");
-    return KPK_OK;
+    if (error == KPK_CU_SUCCESS && image->cuda.cuFuncLoad != NULL) {
+        call = "cuFuncLoad";
+        error = image->cuda.cuFuncLoad(in_context);
+    }
+    return error == KPK_CU_SUCCESS ? KPK_OK : entry_failed(image, index, error, call);
+}
+
+static kpk_kernel nth(const kpk_image *image, const kpk_kernel *kernels, size_t position)
+{
+    return kernels == NULL ? kpk_nth_kernel(image, position) : kernels[position];
 }
 
 /* Groups then decode at once as far as all these kernels need them. */
-static void set_reach(kpk_image *image, const kpk_kernel *kernels, size_t count)
+static void set_reach(kpk_image *image, const kpk_image *overlay, const kpk_kernel *kernels,
+                      size_t count)
 {
     pthread_mutex_lock(&image->lock);
     for (size_t i = 0; i < count; i++) {
-        uint32_t index = kernels == NULL ? (uint32_t)i : kpk_handle_index(image, kernels[i]);
+        uint32_t index = kpk_handle_index(image, nth(overlay, kernels, i));
         if (index == KPK_NONE)
             continue;
         const struct kpk_blob_record *blob =
@@ -422,6 +446,19 @@ static void set_reach(kpk_image *image, const kpk_kernel *kernels, size_t count)
     pthread_mutex_unlock(&image->lock);
 }
 
+/* Asks for the current context once, at the first kernel that is loaded. */
+static kpk_status preload_one(kpk_image *image, kpk_kernel kernel, kpk_cu_context *context)
+{
+    uint32_t index = 0;
+    const struct kpk_launch_state *state = NULL;
+    kpk_status status = ready(&image, kernel, &index, &state);
+    if (status != KPK_OK)
+        return status;
+    if (*context == NULL && image->cuda.cuCtxGetCurrent(context) != KPK_CU_SUCCESS)
+        *context = NULL;
+    return *context == NULL ? KPK_OK : load_into_context(image, index, state->function);
+}
+
 kpk_status kpk_preload(kpk_image *image, const kpk_kernel *kernels, size_t count)
 {
     if (image == NULL)
@@ -429,25 +466,31 @@ kpk_status kpk_preload(kpk_image *image, const kpk_kernel *kernels, size_t count
     if (kpk_forked(image))
         return refuse_handle(image, 0);
     kpk_cu_context context = NULL;
-    size_t total = kernels == NULL ? image->entry_count : count;
-    set_reach(image, kernels, total);
+    size_t total = kernels == NULL ? kpk_kernel_count(image) : count;
+    for (uint32_t i = 0; i < kpk_layer_count(image); i++)
+        set_reach(kpk_layer(image, i), image, kernels, total);
     for (size_t i = 0; i < total; i++) {
-        kpk_kernel kernel = kernels == NULL ? kpk_handle(image, (uint32_t)i) : kernels[i];
-        if (kernel.id == 0)
-            continue;
-        uint32_t index = 0;
-        const struct kpk_launch_state *state = NULL;
-        kpk_status status = ready(image, kernel, &index, &state);
-        if (status != KPK_OK)
-            return status;
-        if (context == NULL && image->cuda.cuCtxGetCurrent(&context) != KPK_CU_SUCCESS)
-            context = NULL;
-        if (context != NULL)
-            status = load_into_context(image, state->function);
+        kpk_kernel kernel = nth(image, kernels, i);
+        kpk_status status = kernel.id == 0 ? KPK_OK : preload_one(image, kernel, &context);
         if (status != KPK_OK)
             return status;
     }
     return KPK_OK;
+}
+
+bool kpk_resident(const kpk_image *image, const kpk_kernel *kernels, size_t count)
+{
+    if (image == NULL || kpk_forked(image))
+        return false;
+    size_t total = kernels == NULL ? kpk_kernel_count(image) : count;
+    for (size_t i = 0; i < total; i++) {
+        kpk_kernel kernel = nth(image, kernels, i);
+        const kpk_image *layer = kpk_layer_of(image, kernel);
+        uint32_t index = kpk_handle_index(layer, kernel);
+        if (kernel.id != 0 && (index == KPK_NONE || loaded(layer, index) == NULL))
+            return false;
+    }
+    return true;
 }
 
 void kpk_free_groups(kpk_image *image)
@@ -465,7 +508,10 @@ void kpk_trim(kpk_image *image)
 {
     if (image == NULL || kpk_forked(image))
         return;
-    pthread_mutex_lock(&image->lock);
-    kpk_free_groups(image);
-    pthread_mutex_unlock(&image->lock);
+    for (uint32_t i = 0; i < kpk_layer_count(image); i++) {
+        kpk_image *layer = kpk_layer(image, i);
+        pthread_mutex_lock(&layer->lock);
+        kpk_free_groups(layer);
+        pthread_mutex_unlock(&layer->lock);
+    }
 }

@@ -82,6 +82,8 @@ const char *kpk_status_text(kpk_status status)
         return "a constant of the image differs";
     case KPK_ERR_UNSUPPORTED:
         return "unsupported arguments";
+    case KPK_ERR_CAPTURE:
+        return "a stream is being captured: preload before";
     case KPK_STATUS_COUNT:
         break;
     }

@@ -161,7 +161,7 @@ static char *copy_text(const char *text)
     return copy;
 }
 
-static kpk_status make_image(const char *name, const kpk_open_desc *desc, kpk_image **out_image)
+kpk_status kpk_make_image(const char *name, const kpk_open_desc *desc, kpk_image **out_image)
 {
     static const kpk_open_desc defaults = {NULL, NULL, NULL, NULL, NULL};
     if (desc == NULL)
@@ -170,6 +170,7 @@ static kpk_status make_image(const char *name, const kpk_open_desc *desc, kpk_im
     if (image == NULL)
         return kpk_report(desc, KPK_ERROR, KPK_ERR_MEMORY, "%s: no memory for an image", name);
     image->file = -1;
+    image->holders = 1;
     image->desc = *desc;
     pthread_mutex_init(&image->lock, NULL);
     pthread_mutex_init(&image->miss_lock, NULL);
@@ -204,7 +205,7 @@ kpk_status kpk_open(const char *path, const kpk_open_desc *desc, kpk_image **out
     if (path == NULL)
         return KPK_ERR_ARGUMENT;
     kpk_image *image = NULL;
-    kpk_status status = make_image(path, desc, &image);
+    kpk_status status = kpk_make_image(path, desc, &image);
     if (status != KPK_OK)
         return status;
     uint64_t size = 0;
@@ -234,7 +235,7 @@ kpk_status kpk_open_memory(const void *bytes, size_t size, const kpk_open_desc *
     if (bytes == NULL || (uintptr_t)bytes % KPK_INDEX_ALIGN != 0)
         return KPK_ERR_ARGUMENT;
     kpk_image *image = NULL;
-    kpk_status status = make_image("image in memory", desc, &image);
+    kpk_status status = kpk_make_image("image in memory", desc, &image);
     if (status != KPK_OK)
         return status;
     image->bytes = (const uint8_t *)bytes;
@@ -252,8 +253,11 @@ kpk_status kpk_open_memory(const void *bytes, size_t size, const kpk_open_desc *
 
 void kpk_close(kpk_image *image)
 {
-    if (image == NULL)
+    if (image == NULL || __atomic_sub_fetch(&image->holders, 1, __ATOMIC_ACQ_REL) > 0)
         return;
+    for (uint32_t i = 0; i < image->layer_count; i++)
+        kpk_close(image->layers[i]);
+    free(image->layers);
     if (!kpk_forked(image)) {
         kpk_unload(image);
         pthread_mutex_destroy(&image->lock);

@@ -17,10 +17,9 @@ static bool text_is(const kpk_image *image, struct kpk_string string, const char
     return string.size == size && memcmp(kpk_text(image, string), text, size) == 0;
 }
 
-uint32_t kpk_lookup(const kpk_image *image, const char *module, size_t module_size,
-                    const char *entry, size_t entry_size)
+static inline uint32_t find(const kpk_image *image, uint64_t hash, const char *module,
+                            size_t module_size, const char *entry, size_t entry_size)
 {
-    uint64_t hash = name_hash(module, module_size, entry, entry_size);
     uint32_t tag = (uint32_t)(hash >> 32);
     for (uint64_t at = hash & image->slot_mask;; at = (at + 1) & image->slot_mask) {
         const struct kpk_slot *slot = &image->slots[at];
@@ -33,6 +32,13 @@ uint32_t kpk_lookup(const kpk_image *image, const char *module, size_t module_si
             text_is(image, image->modules[record->module].name, module, module_size))
             return slot->entry - 1;
     }
+}
+
+uint32_t kpk_lookup(const kpk_image *image, const char *module, size_t module_size,
+                    const char *entry, size_t entry_size)
+{
+    uint64_t hash = name_hash(module, module_size, entry, entry_size);
+    return find(image, hash, module, module_size, entry, entry_size);
 }
 
 uint32_t kpk_lookup_module(const kpk_image *image, const char *module)
@@ -51,7 +57,7 @@ uint32_t kpk_lookup_module(const kpk_image *image, const char *module)
     return KPK_NONE;
 }
 
-static bool declared_absent(const kpk_image *image, const char *module, const char *entry)
+static bool declares_absent(const kpk_image *image, const char *module, const char *entry)
 {
     uint32_t low = 0, high = kpk_count(image, KPK_SECTION_ABSENTS);
     while (low < high) {
@@ -70,6 +76,15 @@ static bool declared_absent(const kpk_image *image, const char *module, const ch
     return false;
 }
 
+static bool declared_absent(const kpk_image *image, const char *module, const char *entry)
+{
+    for (uint32_t i = 0; i < kpk_layer_count(image); i++) {
+        if (declares_absent(kpk_layer(image, i), module, entry))
+            return true;
+    }
+    return false;
+}
+
 static bool make_miss_tables(kpk_image *image)
 {
     if (image->misses == NULL)
@@ -80,12 +95,11 @@ static bool make_miss_tables(kpk_image *image)
 }
 
 /* Returns false when it cannot be remembered. */
-static bool remember_miss(kpk_image *image, const char *module, size_t module_size,
+static bool remember_miss(kpk_image *image, uint64_t hash, const char *module, size_t module_size,
                           const char *entry, size_t entry_size)
 {
     if (!make_miss_tables(image))
         return false;
-    uint64_t hash = name_hash(module, module_size, entry, entry_size);
     size_t at = (size_t)(hash % KPK_MISS_SLOTS);
     for (; image->miss_slots[at] != 0; at = (at + 1) % KPK_MISS_SLOTS) {
         struct kpk_miss_state *miss = &image->misses[image->miss_slots[at] - 1];
@@ -111,14 +125,14 @@ static bool remember_miss(kpk_image *image, const char *module, size_t module_si
     return true;
 }
 
-static void __attribute__((noinline))
-note_miss(kpk_image *image, const char *module, size_t module_size, const char *entry,
-          size_t entry_size)
+static void note_miss(kpk_image *image, uint64_t hash, const char *module, size_t module_size,
+                      const char *entry, size_t entry_size)
 {
-    if (declared_absent(image, module, entry))
+    /* After a fork miss_lock may be held by a thread that does not exist here. */
+    if (kpk_forked(image) || declared_absent(image, module, entry))
         return;
     pthread_mutex_lock(&image->miss_lock);
-    bool kept = remember_miss(image, module, module_size, entry, entry_size);
+    bool kept = remember_miss(image, hash, module, module_size, entry, entry_size);
     bool warn = !kept && !image->miss_warned;
     image->miss_warned = image->miss_warned || !kept;
     pthread_mutex_unlock(&image->miss_lock);
@@ -129,35 +143,44 @@ note_miss(kpk_image *image, const char *module, size_t module_size, const char *
                    image->name, module, entry, KPK_MISS_LIMIT);
 }
 
+/* Of an image that has not got it itself: an overlay has nothing itself. */
+static kpk_kernel __attribute__((noinline))
+resolve_further(kpk_image *image, uint64_t hash, const char *module, size_t module_size,
+                const char *entry, size_t entry_size)
+{
+    for (uint32_t i = 0; i < image->layer_count; i++) {
+        const kpk_image *layer = image->layers[i];
+        uint32_t index = find(layer, hash, module, module_size, entry, entry_size);
+        if (index != KPK_NONE)
+            return kpk_handle(layer, index);
+    }
+    kpk_kernel none = {0};
+    note_miss(image, hash, module, module_size, entry, entry_size);
+    return none;
+}
+
 kpk_kernel kpk_resolve(kpk_image *image, const char *module, const char *entry)
 {
     kpk_kernel none = {0};
     if (image == NULL || module == NULL || entry == NULL)
         return none;
     size_t module_size = strlen(module), entry_size = strlen(entry);
-    uint32_t index = kpk_lookup(image, module, module_size, entry, entry_size);
+    uint64_t hash = name_hash(module, module_size, entry, entry_size);
+    uint32_t index = find(image, hash, module, module_size, entry, entry_size);
     if (index != KPK_NONE)
         return kpk_handle(image, index);
-    /* After a fork miss_lock may be held by a thread that does not exist here. */
-    if (!kpk_forked(image))
-        note_miss(image, module, module_size, entry, entry_size);
-    return none;
+    return resolve_further(image, hash, module, module_size, entry, entry_size);
 }
 
 bool kpk_has_module(const kpk_image *image, const char *module)
 {
-    return image != NULL && module != NULL && kpk_lookup_module(image, module) != KPK_NONE;
+    return image != NULL && module != NULL &&
+           kpk_lookup_module(kpk_layer_with(image, module), module) != KPK_NONE;
 }
 
-kpk_absence kpk_absent_reason(kpk_image *image, const char *module, const char *entry)
+/* Why a launch of an entry that an image has would fail. */
+static kpk_absence reason_of(const kpk_image *image, uint32_t index)
 {
-    if (image == NULL || module == NULL || kpk_lookup_module(image, module) == KPK_NONE)
-        return KPK_ABSENT_MODULE;
-    if (entry == NULL)
-        return KPK_ABSENT_ENTRY;
-    uint32_t index = kpk_lookup(image, module, strlen(module), entry, strlen(entry));
-    if (index == KPK_NONE)
-        return KPK_ABSENT_ENTRY;
     const struct kpk_launch_state *states =
         __atomic_load_n(&image->launch_states, __ATOMIC_ACQUIRE);
     uint32_t failure = KPK_OK;
@@ -172,6 +195,21 @@ kpk_absence kpk_absent_reason(kpk_image *image, const char *module, const char *
     if (bind == KPK_ERR_WRONG_DEVICE || bind == KPK_ERR_OLD_DRIVER)
         return KPK_ABSENT_WRONG_DEVICE;
     return KPK_PRESENT;
+}
+
+kpk_absence kpk_absent_reason(kpk_image *image, const char *module, const char *entry)
+{
+    if (!kpk_has_module(image, module))
+        return KPK_ABSENT_MODULE;
+    if (entry == NULL)
+        return KPK_ABSENT_ENTRY;
+    for (uint32_t i = 0; i < kpk_layer_count(image); i++) {
+        const kpk_image *layer = kpk_layer(image, i);
+        uint32_t index = kpk_lookup(layer, module, strlen(module), entry, strlen(entry));
+        if (index != KPK_NONE)
+            return reason_of(layer, index);
+    }
+    return KPK_ABSENT_ENTRY;
 }
 
 size_t kpk_unexpected_absences(kpk_image *image, kpk_miss *out_misses, size_t capacity)

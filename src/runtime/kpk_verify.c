@@ -156,11 +156,14 @@ kpk_status kpk_verify(const kpk_image *image)
     if (image == NULL)
         return KPK_ERR_ARGUMENT;
     kpk_status result = KPK_OK;
-    verify_strings(image, &result);
-    verify_modules(image, &result);
-    verify_entries(image, &result);
-    verify_levers(image, &result);
-    verify_absents(image, &result);
-    verify_groups(image, &result);
+    for (uint32_t i = 0; i < kpk_layer_count(image); i++) {
+        const kpk_image *layer = kpk_layer(image, i);
+        verify_strings(layer, &result);
+        verify_modules(layer, &result);
+        verify_entries(layer, &result);
+        verify_levers(layer, &result);
+        verify_absents(layer, &result);
+        verify_groups(layer, &result);
+    }
     return result;
 }

@@ -11,6 +11,7 @@
 struct kernel {
     struct kernel *next;
     char name[FAKE_NAME];
+    int smem[FAKE_DEVICES]; /* opted in to */
 };
 
 struct library {
@@ -144,14 +145,18 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
 int cuGetErrorName(int number, const char **text)
 {
     ENTER(cuGetErrorName);
-    *text = number == 209 ? "CUDA_ERROR_NO_BINARY_FOR_GPU" : "CUDA_ERROR_FAKE";
+    *text = number == 209   ? "CUDA_ERROR_NO_BINARY_FOR_GPU"
+            : number == 900 ? "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
+                            : "CUDA_ERROR_FAKE";
     return leave(0);
 }
 
 int cuGetErrorString(int number, const char **text)
 {
     ENTER(cuGetErrorString);
-    *text = number == 209 ? "no kernel image is available" : "the fake driver was told to fail";
+    *text = number == 209   ? "no kernel image is available"
+            : number == 900 ? "operation not permitted when stream is capturing"
+                            : "the fake driver was told to fail";
     return leave(0);
 }
 
@@ -233,6 +238,7 @@ int cuKernelSetAttribute(int attribute, int value, struct kernel *kernel, int de
     ENTER(cuKernelSetAttribute);
     if (attribute != 8 || kernel == NULL || value > state.devices[device - 10].max_smem_optin)
         return leave(1);
+    kernel->smem[device - 10] = value;
     state.attributes++;
     state.attribute_value = value;
     state.attribute_device = device - 10;
@@ -257,8 +263,11 @@ int cuLaunchKernel(struct kernel *kernel, unsigned grid_x, unsigned grid_y, unsi
                    void *stream, void **args, void **extra)
 {
     ENTER(cuLaunchKernel);
-    if (extra != NULL)
+    int here = state.context_device;
+    if (extra != NULL ||
+        (smem > (unsigned)state.devices[here].max_smem && smem > (unsigned)kernel->smem[here]))
         return leave(1);
+    state.launches_on[here]++;
     if (state.launches < FAKE_LAUNCHES) {
         struct fake_launch *launch = &state.launch[state.launches];
         *launch = (struct fake_launch){

@@ -10,7 +10,8 @@
  * then found by dlsym.
  *
  * A cubin that it takes is the text "FAKE" followed by " NAME" for each entry and a NUL, or any ELF
- * file (whose entries it does not check). */
+ * file (whose entries it does not check). A launch with more shared memory than a device gives
+ * without asking must have been opted in to on the current context's device. */
 
 enum {
     FAKE_DEVICES = 4,
@@ -60,6 +61,7 @@ struct fake_cuda {
     int device_count;
     struct fake_device devices[FAKE_DEVICES];
     void *context;                                /* what cuCtxGetCurrent gives */
+    int context_device;                           /* the ordinal of its device */
     int fail_with[FAKE_FUNCTION_COUNT];           /* a CUresult; 0: succeed */
     unsigned long fail_call[FAKE_FUNCTION_COUNT]; /* the call that fails, from 1; 0: every one */
     bool hidden[FAKE_FUNCTION_COUNT];             /* fake_cuda_symbol does not find it */
@@ -71,7 +73,8 @@ struct fake_cuda {
     unsigned long libraries;                  /* loaded now */
     unsigned long attributes;                 /* set so far */
     int attribute_value, attribute_device;    /* of the last one */
-    char loaded_text[FAKE_NAME];              /* of the last cubin */
+    unsigned long launches_on[FAKE_DEVICES];
+    char loaded_text[FAKE_NAME]; /* of the last cubin */
 };
 
 /* The driver's only state. */

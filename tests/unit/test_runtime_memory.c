@@ -109,6 +109,7 @@ enum step {
     MISS,
     READ_BLOB,
     VERIFY,
+    OVERLAY,
     STEPS,
 };
 
@@ -122,6 +123,20 @@ static int find_driver(void **state)
     void *address = driver == NULL ? NULL : dlsym(driver, "fake_cuda_state");
     memcpy(&find_state, &address, sizeof(address));
     return address == NULL;
+}
+
+static kpk_status lay_over_itself(kpk_image *image)
+{
+    kpk_image *overlay = NULL;
+    long before = live;
+    kpk_status status = kpk_overlay(image, image, &overlay);
+    if (status == KPK_OK)
+        assert_int_equal(kpk_bind(overlay, 0), KPK_OK);
+    else
+        assert_null(overlay);
+    kpk_close(overlay);
+    assert_int_equal(live, before);
+    return status;
 }
 
 static kpk_status run_step(enum step step, const char *path, size_t size, kpk_image **image)
@@ -147,8 +162,10 @@ static kpk_status run_step(enum step step, const char *path, size_t size, kpk_im
     }
     case READ_BLOB:
         return kpk_read_blob(*image, 0, cubin, size);
-    default:
+    case VERIFY:
         return kpk_verify(*image);
+    default:
+        return lay_over_itself(*image);
     }
 }
 

@@ -301,6 +301,39 @@ static void test_levers(void **state)
     assert_int_equal(family->ops.policy, W8A16_POLICY_CANONICAL);
 }
 
+/* The launchers take an overlay as they take an image: here one module is fixed, the rest falls
+ * through. */
+static void test_bind_overlay(void **state)
+{
+    struct family *family = *state;
+
+    assert_int_equal(ship(family, 1u << PIPELINED, fake_cuda_symbol, NULL), KPK_OK);
+    kpk_image *fix = family->fixture.image;
+    struct build_bytes fix_bytes = family->fixture.bytes;
+    family->fixture.image = NULL;
+    family->fixture.bytes.data = NULL;
+    assert_int_equal(ship(family, NAMED, fake_cuda_symbol, NULL), KPK_OK);
+    kpk_image *base = family->fixture.image, *overlay = NULL;
+    assert_int_equal(kpk_overlay(base, fix, &overlay), KPK_OK);
+    assert_int_equal(kpk_bind(overlay, 0), KPK_OK);
+    struct w8a16 ops;
+    assert_int_equal(w8a16_bind(overlay, NULL, &ops), KPK_OK);
+    assert_true(
+        ops.pipelined.id ==
+        kpk_resolve(fix, all_modules[PIPELINED].name, all_modules[PIPELINED].entries[0].name).id);
+    assert_true(ops.m32.id == family->ops.m32.id && ops.m64.id == family->ops.m64.id);
+    assert_true(ops.hopper[0].id == 0);
+    assert_int_equal(w8a16_gemm_pipelined(&ops, A, B, S, C, 16, 2048, 512, NULL, &family->route),
+                     KPK_OK);
+    assert_int_equal(fake_cuda_state()->libraries, 1);
+    assert_int_equal(
+        w8a16_gemm_pipelined_m32(&ops, A, B, S, C, 32, 2048, 512, NULL, &family->route), KPK_OK);
+    assert_int_equal(fake_cuda_state()->libraries, 2);
+    kpk_close(overlay);
+    kpk_close(fix);
+    free(fix_bytes.data);
+}
+
 static void test_bind_refuses_constants(void **state)
 {
     struct family *family = *state;
@@ -534,6 +567,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_bind, start, stop),
+        cmocka_unit_test_setup_teardown(test_bind_overlay, start, stop),
         cmocka_unit_test_setup_teardown(test_levers, start, stop),
         cmocka_unit_test_setup_teardown(test_bind_refuses_constants, start, stop),
         cmocka_unit_test_setup_teardown(test_by_m, start, stop),
