@@ -14,8 +14,8 @@
 #include "runtime_fixture.h"
 
 enum {
-    THREADS = 8,
-    ROUNDS = 50,
+    THREADS = 16,
+    ROUNDS = 25,
 };
 
 struct worker {
@@ -45,6 +45,23 @@ static void *use_image(void *user)
     return NULL;
 }
 
+/* Runs one function in all threads at once. */
+static void run_all(kpk_image *image, void *(*function)(void *))
+{
+    pthread_barrier_t barrier;
+    pthread_barrier_init(&barrier, NULL, THREADS);
+    struct worker workers[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){.barrier = &barrier, .image = image};
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, function, &workers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(workers[i].thread, NULL);
+        assert_int_equal(workers[i].failures, 0);
+    }
+    pthread_barrier_destroy(&barrier);
+}
+
 static void use_by_many(struct fixture *fixture)
 {
     struct fake_cuda *fake = fake_cuda_state();
@@ -55,18 +72,7 @@ static void use_by_many(struct fixture *fixture)
         fake->device_count = 2;
         assert_int_equal(fixture_reopen(fixture), KPK_OK);
         assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
-        pthread_barrier_t barrier;
-        pthread_barrier_init(&barrier, NULL, THREADS);
-        struct worker workers[THREADS];
-        for (int i = 0; i < THREADS; i++) {
-            workers[i] = (struct worker){.barrier = &barrier, .image = fixture->image};
-            assert_int_equal(pthread_create(&workers[i].thread, NULL, use_image, &workers[i]), 0);
-        }
-        for (int i = 0; i < THREADS; i++) {
-            pthread_join(workers[i].thread, NULL);
-            assert_int_equal(workers[i].failures, 0);
-        }
-        pthread_barrier_destroy(&barrier);
+        run_all(fixture->image, use_image);
         assert_int_equal(fake->calls[FAKE_cuInit], 1);
         assert_int_equal(fake->calls[FAKE_cuLibraryLoadData], 3);
         assert_int_equal(fake->calls[FAKE_cuLibraryGetKernel], 4);
@@ -85,6 +91,62 @@ static void test_first_use_by_many(void **state)
     free(fixture->bytes.data);
     fixture->bytes = build_write_long();
     use_by_many(fixture);
+}
+
+static void *use_once(void *user)
+{
+    struct worker *worker = user;
+    kpk_kernel big = kpk_resolve(worker->image, "beta", "big");
+    pthread_barrier_wait(worker->barrier);
+    worker->failures = kpk_launch(worker->image, big, grid_of(1, 1, 1), 0, NULL, NULL) != KPK_OK ||
+                       !kpk_resident(worker->image, &big, 1);
+    return NULL;
+}
+
+/* Sixteen first uses of one kernel at the same moment: one load, sixteen launches. */
+static void test_the_same_first_use(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake_cuda *fake = fake_cuda_state();
+    for (int round = 0; round < 2 * ROUNDS; round++) {
+        fake_cuda_reset();
+        assert_int_equal(fixture_reopen(fixture), KPK_OK);
+        assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
+        run_all(fixture->image, use_once);
+        assert_int_equal(fake->calls[FAKE_cuLibraryLoadData], 1);
+        assert_int_equal(fake->calls[FAKE_cuLibraryGetKernel], 1);
+        assert_int_equal(fake->calls[FAKE_cuKernelSetAttribute], 1);
+        assert_int_equal(fake->launches, THREADS);
+        kpk_close(fixture->image);
+        fixture->image = NULL;
+        assert_int_equal(fake->libraries, 0);
+    }
+}
+
+static void *use_and_close(void *user)
+{
+    struct worker *worker = user;
+    kpk_image *overlay = NULL;
+    pthread_barrier_wait(worker->barrier);
+    for (int round = 0; round < 4; round++) {
+        worker->failures += kpk_overlay(worker->image, worker->image, &overlay) != KPK_OK;
+        kpk_kernel kernel = kpk_resolve(overlay, "alpha", "two");
+        worker->failures += kpk_launch(overlay, kernel, grid_of(1, 1, 1), 0, NULL, NULL) != KPK_OK;
+        kpk_close(overlay);
+    }
+    return NULL;
+}
+
+/* Overlays over one image come and go in many threads. */
+static void test_overlays_by_many(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fake_cuda *fake = fake_cuda_state();
+    assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
+    run_all(fixture->image, use_and_close);
+    assert_int_equal(fake->calls[FAKE_cuLibraryLoadData], 1);
+    assert_int_equal(fake->launches, THREADS * 4);
+    assert_int_equal(fake->libraries, 1);
 }
 
 /* In a forked child every driver call is refused with a name, and closing touches no driver. */
@@ -144,6 +206,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_first_use_by_many),
+        TEST(test_the_same_first_use),
+        TEST(test_overlays_by_many),
         TEST(test_fork),
     };
     return cmocka_run_group_tests_name("runtime_threads", tests, NULL, NULL);
