@@ -84,8 +84,8 @@ typedef enum kpk_status {
     KPK_ERR_DRIVER,       /* the driver returned an error; the message names it */
     KPK_ERR_WRONG_DEVICE, /* the device cannot run the image's architecture */
     KPK_ERR_OLD_DRIVER,   /* the driver is older than the image needs */
-    KPK_ERR_NOT_BOUND,    /* kpk_bind has not succeeded on this image */
-    KPK_ERR_ABSENT,       /* no such module, entry, constant or lever */
+    KPK_ERR_NOT_BOUND,    /* kpk_bind has not succeeded on this image, or bundle */
+    KPK_ERR_ABSENT,       /* no such module, entry, constant, lever or target */
     KPK_ERR_LOAD,         /* the driver refused the cubin, or an entry is missing from it */
     KPK_ERR_SMEM,         /* more shared memory than declared, or than the device has */
     KPK_ERR_FORKED,       /* the image was opened before fork, in the parent */
@@ -121,13 +121,27 @@ typedef struct kpk_open_desc {
     kpk_symbol_fn symbol; /* NULL: dlopen libcuda.so.1 */
     void *symbol_user;
     const char *driver_path; /* NULL: "libcuda.so.1" by the loader's rules; unused with `symbol` */
+    const char *target;      /* the target to open; NULL: of an image its own, of a bundle the one
+                              * that kpk_bind picks */
 } kpk_open_desc;
 
 /* Reads the index, checks the header, the digest over the index and every bound in it, and keeps
  * the file open until kpk_close; groups of cubins are read at first use. No driver is touched.
  * `desc` may be NULL and is copied, driver_path included. Errors: ARGUMENT, IO (missing,
- * unreadable, not a regular file), FORMAT, VERSION, DAMAGED (also: truncated), MEMORY. *out_image
- * is NULL on failure. */
+ * unreadable, not a regular file), FORMAT, VERSION, DAMAGED (also: truncated), MEMORY, ABSENT
+ * (desc.target is another one, or none of the bundle's). *out_image is NULL on failure.
+ *
+ * A bundle (images of several targets in one file, `kpack bundle`) opens in the same way. Its
+ * header and part table are read, and no byte of a part. Which part it stands for is decided once:
+ * - by desc.target, at the open: the part is then an image like any other, before kpk_bind too;
+ * - else by the first kpk_bind whose device a part fits, which reads the part's index.
+ * Until then the bundle ships nothing that could be named: kpk_resolve gives {0}, says so once by
+ * an error message and counts no miss, kpk_has_module is false, kpk_absent_reason is NOT_BOUND, and
+ * what returns a status returns KPK_ERR_NOT_BOUND, but for kpk_part_count, kpk_get_part and
+ * kpk_verify. So an engine binds first and resolves then, as in the example above, or names its
+ * target. From then on the part is the image: kpk_get_image describes it, its handles are those of
+ * the image that was bundled, and the other parts are never read. Devices of two kinds in one
+ * process take two opens of the bundle. */
 KPK_API kpk_status kpk_open(const char *path, const kpk_open_desc *desc, kpk_image **out_image);
 
 /* The same over bytes that the caller keeps alive and unchanged until kpk_close (an embedded image,
@@ -160,17 +174,21 @@ KPK_API void kpk_close(kpk_image *image);
  * - kpk_get_image describes the base, with the bytes and the least driver of both; its counts are
  *   0, for the functions that take an index need the base or the front itself.
  * Errors: ARGUMENT (also: images for different archs, the message names both), CONSTANT, MEMORY,
- * FORKED. */
+ * FORKED, NOT_BOUND (one of them is a bundle whose part is not picked yet). */
 KPK_API kpk_status kpk_overlay(kpk_image *base, kpk_image *front, kpk_image **out_overlay);
 
 /* ---- Binding and launching ------------------------------------------------------------------- */
 
 /* Checks once that device `device` (an ordinal of cuDeviceGet) can run this image. Driver: at least
  * the image's. Compute capability: sm_90a needs exactly 9.0; sm_100f and sm_90 the same major
- * number with that minor or a later one. Initialises the driver (cuInit) if nobody has. May be
- * called for several devices; handles then serve all of them, those loaded before included.
+ * number with that minor or a later one. Of a bundle's parts that the device can run, the one made
+ * for it most closely is picked: the latest minor number, then sm_100a before sm_100f before
+ * sm_100; for another device that part must do. Initialises the driver (cuInit) if nobody has. May
+ * be called for several devices; handles then serve all of them, those loaded before included.
  * Whether a kernel's shared memory fits the device is checked at its first use. Errors: ARGUMENT,
- * NO_DRIVER, DRIVER, WRONG_DEVICE, OLD_DRIVER, FORKED, MEMORY. The message names both sides. */
+ * NO_DRIVER, DRIVER, WRONG_DEVICE, OLD_DRIVER, FORKED, MEMORY; of a bundle also IO and DAMAGED (its
+ * part, which the next kpk_bind reads again). The message names both sides, of a bundle every arch
+ * in it. */
 KPK_API kpk_status kpk_bind(kpk_image *image, int device);
 
 /* The handle of module:entry, or {0} when the image does not ship it. Touches no driver and may be
@@ -186,6 +204,7 @@ typedef enum kpk_absence {
     KPK_ABSENT_WRONG_DEVICE, /* the last kpk_bind failed on the device or the driver's version */
     KPK_ABSENT_LOAD_FAILED,  /* the driver refused it at first use */
     KPK_ABSENT_DAMAGED,      /* its bytes failed their digest at first use */
+    KPK_ABSENT_NOT_BOUND,    /* a bundle whose part is not picked: bind it first */
 } kpk_absence;
 
 /* Why a launch of module:entry cannot work, as far as is known now. Counts no miss. A kernel that
@@ -243,6 +262,19 @@ KPK_API kpk_status kpk_function(kpk_image *image, kpk_kernel kernel, void **out_
 KPK_API void *kpk_driver_symbol(kpk_image *image, const char *name);
 
 /* ---- Auditing -------------------------------------------------------------------------------- */
+
+typedef struct kpk_part_info {
+    const char *target;
+    const char *arch;
+    uint32_t compute_major, compute_minor;
+    uint32_t min_driver;
+    uint64_t offset, size; /* in the file: a whole image */
+} kpk_part_info;
+
+/* The parts of a bundle, by target, whether one is picked or not; 0 for what is no bundle. Which
+ * one is picked says kpk_get_image. */
+KPK_API uint32_t kpk_part_count(const kpk_image *image);
+KPK_API kpk_status kpk_get_part(const kpk_image *image, uint32_t index, kpk_part_info *out_info);
 
 typedef struct kpk_image_info {
     const char *target;
@@ -303,7 +335,8 @@ typedef struct kpk_group_info {
     uint32_t first_blob, blob_count;
 } kpk_group_info;
 
-/* Each returns KPK_ERR_ARGUMENT for an index out of range, and clears *out_info. */
+/* Each returns KPK_ERR_ARGUMENT for an index out of range, KPK_ERR_NOT_BOUND for a bundle whose
+ * part is not picked, and clears *out_info. */
 KPK_API kpk_status kpk_get_image(const kpk_image *image, kpk_image_info *out_info);
 KPK_API kpk_status kpk_get_module(const kpk_image *image, uint32_t index,
                                   kpk_module_info *out_info);
@@ -335,8 +368,9 @@ KPK_API kpk_status kpk_constant(const kpk_image *image, const char *module, cons
 KPK_API kpk_status kpk_read_blob(const kpk_image *image, uint32_t index, void *buffer, size_t size);
 
 /* Checks every byte of the image, and what an open leaves to trust: all groups decoded, every
- * digest compared, strings UTF-8, names unique, in order and found by their hash. Reports each
- * fault through the message callback and returns the first one's status: DAMAGED, MEMORY or IO. */
+ * digest compared, strings UTF-8, names unique, in order and found by their hash. Of a bundle whose
+ * part is not picked: every part, and the bytes between them; else that part. Reports each fault
+ * through the message callback and returns the first one's status: DAMAGED, MEMORY or IO. */
 KPK_API kpk_status kpk_verify(const kpk_image *image);
 
 /* ---- Levers: the target's defaults for run-time choices, which the environment overrides ---- */

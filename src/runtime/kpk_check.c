@@ -76,7 +76,6 @@ static void set_tables(kpk_image *image)
     image->levers = (const struct kpk_lever_record *)(const void *)at[KPK_SECTION_LEVERS];
     image->absents = (const struct kpk_absent_record *)(const void *)at[KPK_SECTION_ABSENTS];
     image->strings = (const char *)at[KPK_SECTION_STRINGS];
-    image->entry_count = kpk_count(image, KPK_SECTION_ENTRIES);
     image->slot_mask = (uint64_t)kpk_count(image, KPK_SECTION_SLOTS) - 1;
 }
 
@@ -117,12 +116,13 @@ static kpk_status check_modules(const kpk_image *image)
 {
     uint32_t entry = 0, object = 0, constant = 0, flag = 0;
     uint32_t count = kpk_count(image, KPK_SECTION_MODULES);
+    uint32_t entry_count = kpk_count(image, KPK_SECTION_ENTRIES);
     for (uint32_t i = 0; i < count; i++) {
         const struct kpk_module_record *module = &image->modules[i];
         if (!name_ok(image, module->name) || !string_ok(image, module->source) ||
             !string_ok(image, module->origin))
             return bad_record(image, KPK_SECTION_MODULES, i, "a string is out of bounds");
-        if (!run_ok(module->first_entry, module->entry_count, &entry, image->entry_count) ||
+        if (!run_ok(module->first_entry, module->entry_count, &entry, entry_count) ||
             !run_ok(module->first_object, module->object_count, &object,
                     kpk_count(image, KPK_SECTION_OBJECTS)) ||
             !run_ok(module->first_constant, module->constant_count, &constant,
@@ -131,7 +131,7 @@ static kpk_status check_modules(const kpk_image *image)
                     kpk_count(image, KPK_SECTION_FLAGS)))
             return bad_record(image, KPK_SECTION_MODULES, i, "a run of records is out of bounds");
     }
-    if (entry != image->entry_count || object != kpk_count(image, KPK_SECTION_OBJECTS) ||
+    if (entry != entry_count || object != kpk_count(image, KPK_SECTION_OBJECTS) ||
         constant != kpk_count(image, KPK_SECTION_CONSTANTS) ||
         flag != kpk_count(image, KPK_SECTION_FLAGS))
         return bad_section(image, KPK_SECTION_MODULES, "records of other sections have no module");
@@ -189,7 +189,8 @@ static kpk_status check_entries(const kpk_image *image)
 static kpk_status check_slots(const kpk_image *image)
 {
     uint32_t count = kpk_count(image, KPK_SECTION_SLOTS);
-    if (count == 0 || (count & (count - 1)) != 0 || count <= image->entry_count)
+    uint32_t entry_count = kpk_count(image, KPK_SECTION_ENTRIES);
+    if (count == 0 || (count & (count - 1)) != 0 || count <= entry_count)
         return bad_section(image, KPK_SECTION_SLOTS,
                            "its count is not a power of two above the entries'");
     uint32_t used = 0, largest = 0;
@@ -199,7 +200,7 @@ static kpk_status check_slots(const kpk_image *image)
         largest = entry > largest ? entry : largest;
     }
     /* With as many used slots as entries one slot at least is empty, and probing ends. */
-    if (used != image->entry_count || largest > image->entry_count)
+    if (used != entry_count || largest > entry_count)
         return bad_section(image, KPK_SECTION_SLOTS, "its entries are not the image's");
     return KPK_OK;
 }

@@ -79,18 +79,30 @@ static kpk_status open_driver(kpk_image *image)
                     driver_name(image), reason != NULL ? reason : "unknown reason");
 }
 
-static kpk_status check_version(const kpk_image *image)
+static kpk_status check_version(const kpk_image *image, unsigned needed)
 {
     int version = 0;
     kpk_cu_result error = image->cuda.cuDriverGetVersion(&version);
     if (error != KPK_CU_SUCCESS)
         return kpk_driver_fail(image, KPK_ERR_DRIVER, error, "cuDriverGetVersion");
-    unsigned needed = image->target->min_driver;
     if (version >= 0 && (unsigned)version >= needed)
         return KPK_OK;
     return kpk_fail(image, KPK_ERR_OLD_DRIVER,
                     "image needs a driver for CUDA %u.%u or newer, the driver here is for %d.%d",
                     needed / 1000, needed % 1000 / 10, version / 1000, version % 1000 / 10);
+}
+
+/* What every driver that can run anything of the image has. */
+static unsigned least_driver(const kpk_image *image)
+{
+    if (kpk_ready(image))
+        return image->target->min_driver;
+    unsigned least = image->parts[0].min_driver;
+    for (uint32_t i = 1; i < image->part_count; i++) {
+        if (image->parts[i].min_driver < least)
+            least = image->parts[i].min_driver;
+    }
+    return least;
 }
 
 /* The version is asked first: a driver too old for the image may lack functions as well. */
@@ -104,7 +116,7 @@ static kpk_status start_cuda(kpk_image *image)
     find_symbols(image);
     const char *missing = first_missing(&image->cuda);
     if (image->cuda.cuDriverGetVersion != NULL)
-        status = check_version(image);
+        status = check_version(image, least_driver(image));
     if (status != KPK_OK)
         return status;
     if (missing != NULL)
@@ -119,18 +131,16 @@ static kpk_status start_cuda(kpk_image *image)
     return KPK_OK;
 }
 
-/* sm_90a runs on 9.0 alone; sm_100f and sm_90 on the same major with that minor or a later one. */
-static bool arch_fits(const kpk_image *image, int major, int minor)
+bool kpk_arch_fits(const char *arch, uint32_t arch_major, uint32_t arch_minor, int major, int minor)
 {
-    const struct kpk_target_record *target = image->target;
-    bool exact = kpk_text(image, target->arch)[target->arch.size - 1] == 'a';
-    if (major < 0 || minor < 0 || (unsigned)major != target->compute_major)
+    bool exact = arch[strlen(arch) - 1] == 'a';
+    if (major < 0 || minor < 0 || (unsigned)major != arch_major)
         return false;
-    return exact ? (unsigned)minor == target->compute_minor
-                 : (unsigned)minor >= target->compute_minor;
+    return exact ? (unsigned)minor == arch_minor : (unsigned)minor >= arch_minor;
 }
 
-static kpk_status check_device(const kpk_image *image, int ordinal, struct kpk_device *out_device)
+static kpk_status describe_device(const kpk_image *image, int ordinal,
+                                  struct kpk_device *out_device)
 {
     kpk_cu_device handle = 0;
     kpk_cu_result error = image->cuda.cuDeviceGet(&handle, ordinal);
@@ -145,19 +155,51 @@ static kpk_status check_device(const kpk_image *image, int ordinal, struct kpk_d
             return kpk_driver_fail(image, KPK_ERR_DRIVER, error,
                                    "cuDeviceGetAttribute of device %d", ordinal);
     }
-    if (!arch_fits(image, values[0], values[1])) {
-        char name[128] = "";
-        if (image->cuda.cuDeviceGetName(name, (int)sizeof(name) - 1, handle) != KPK_CU_SUCCESS)
-            name[0] = '\0';
-        return kpk_fail(image, KPK_ERR_WRONG_DEVICE,
-                        "image is for %s, device %d is '%s' with compute capability %d.%d",
-                        kpk_text(image, image->target->arch), ordinal, name, values[0], values[1]);
-    }
     out_device->handle = handle;
     out_device->ordinal = ordinal;
+    out_device->major = values[0];
+    out_device->minor = values[1];
     out_device->max_smem = values[2] > 0 ? (uint32_t)values[2] : 0;
     out_device->max_smem_optin = values[3] > values[2] ? (uint32_t)values[3] : out_device->max_smem;
     return KPK_OK;
+}
+
+static kpk_status wrong_device(const kpk_image *image, const struct kpk_device *device,
+                               const char *side)
+{
+    char name[128] = "";
+    if (image->cuda.cuDeviceGetName(name, (int)sizeof(name) - 1, device->handle) != KPK_CU_SUCCESS)
+        name[0] = '\0';
+    return kpk_fail(image, KPK_ERR_WRONG_DEVICE,
+                    "%s, device %d is '%s' with compute capability %d.%d", side, device->ordinal,
+                    name, device->major, device->minor);
+}
+
+static kpk_status check_device(const kpk_image *image, const struct kpk_device *device)
+{
+    const struct kpk_target_record *target = image->target;
+    const char *arch = kpk_text(image, target->arch);
+    if (kpk_arch_fits(arch, target->compute_major, target->compute_minor, device->major,
+                      device->minor))
+        return KPK_OK;
+    char side[KPK_MESSAGE_SIZE / 2];
+    snprintf(side, sizeof(side), "%s is for %s", image->part_count > 0 ? "the part" : "image",
+             arch);
+    return wrong_device(image, device, side);
+}
+
+/* Picks the part for a device, after the driver's version is known to do for it. */
+static kpk_status pick_for_device(kpk_image *image, const struct kpk_device *device)
+{
+    uint32_t index = kpk_part_for_device(image, device->major, device->minor);
+    if (index == KPK_NONE) {
+        char list[KPK_MESSAGE_SIZE / 2], side[KPK_MESSAGE_SIZE / 2 + 32];
+        kpk_list_parts(image, list, sizeof(list));
+        snprintf(side, sizeof(side), "bundle is for %s", list);
+        return wrong_device(image, device, side);
+    }
+    kpk_status status = check_version(image, image->parts[index].min_driver);
+    return status != KPK_OK ? status : kpk_pick_part(image, index);
 }
 
 /* zstd asks the processor what it can do for each new context, and a virtual machine's host answers
@@ -172,7 +214,9 @@ static bool make_first_context(kpk_image *image)
 static kpk_status add_device(kpk_image *image, int ordinal)
 {
     struct kpk_device device;
-    kpk_status status = check_device(image, ordinal, &device);
+    kpk_status status = describe_device(image, ordinal, &device);
+    if (status == KPK_OK)
+        status = kpk_ready(image) ? check_device(image, &device) : pick_for_device(image, &device);
     if (status != KPK_OK)
         return status;
     for (size_t i = 0; i < image->device_count; i++) {

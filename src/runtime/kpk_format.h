@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The bytes of a .kpk image, version 1. FORMAT.md, beside this file, says what every field means
+/* The bytes of a .kpk file, version 1. FORMAT.md, beside this file, says what every field means
  * and what a reader must check; this header is its C form and the only place where sizes are
  * written down.
  *
@@ -20,10 +20,13 @@
 enum {
     KPK_FORMAT_VERSION = 1,
     KPK_KIND_IMAGE = 1,  /* one target */
-    KPK_KIND_BUNDLE = 2, /* several images in one file: reserved, refused by version 1 readers */
+    KPK_KIND_BUNDLE = 2, /* images of several targets in one file */
     KPK_DIGEST_SIZE = 16,
     KPK_INDEX_ALIGN = 8,           /* every section starts on such an offset; the gap is zero */
     KPK_GROUP_RAW_LIMIT = 1 << 30, /* raw bytes of one group: what a reader may have to allocate */
+    KPK_PART_ALIGN = 4096,         /* a bundle's parts start on such offsets: no page has two */
+    KPK_PART_LIMIT = 256,          /* parts of one bundle */
+    KPK_TABLE_LIMIT = 1 << 20,     /* bytes of its part table */
 };
 
 /* The part that no version may change. */
@@ -70,11 +73,38 @@ struct kpk_header {
     uint8_t header_digest[KPK_DIGEST_SIZE]; /* of the header's bytes before this field */
 };
 
+/* A bundle: this header, its part table, and each part, a whole image, at the least offset behind
+ * the one before that KPK_PART_ALIGN divides. The fields that an image's header has too stand at
+ * the same offsets. */
+struct kpk_bundle_header {
+    struct kpk_prefix prefix;
+    uint32_t kind; /* KPK_KIND_BUNDLE */
+    uint32_t part_count;
+    uint64_t table_offset; /* header_size */
+    uint64_t table_size;   /* the parts' records, then their strings */
+    uint8_t table_digest[KPK_DIGEST_SIZE];
+    uint8_t reserved[304];
+    uint8_t header_digest[KPK_DIGEST_SIZE]; /* of the header's bytes before this field */
+};
+
 /* A string: `size` bytes at `offset` in the string section, UTF-8, no NUL inside, one after. The
  * empty string means absent wherever a record says "may be empty". */
 struct kpk_string {
     uint32_t offset;
     uint32_t size;
+};
+
+/* What picks a part without a look into it; each field repeats what its image says of itself. */
+struct kpk_part_record {
+    struct kpk_string target; /* strings stand behind the last record */
+    struct kpk_string arch;
+    uint32_t compute_major;
+    uint32_t compute_minor;
+    uint32_t min_driver;
+    uint32_t reserved;
+    uint64_t offset;                 /* in the file */
+    uint64_t size;                   /* the image's file_size */
+    uint8_t digest[KPK_DIGEST_SIZE]; /* the image's header_digest: its own digests cover the rest */
 };
 
 struct kpk_target_record {
@@ -204,7 +234,15 @@ KPK_ASSERT(offsetof(struct kpk_header, index_digest) == 48);
 KPK_ASSERT(offsetof(struct kpk_header, sections) == 64);
 KPK_ASSERT(offsetof(struct kpk_header, header_digest) == 64 + 24 * KPK_SECTION_COUNT + 16);
 KPK_ASSERT(sizeof(struct kpk_header) == 384);
+KPK_ASSERT(sizeof(struct kpk_bundle_header) == sizeof(struct kpk_header));
+KPK_ASSERT(offsetof(struct kpk_bundle_header, kind) == offsetof(struct kpk_header, kind));
+KPK_ASSERT(offsetof(struct kpk_bundle_header, table_digest) == 48);
+KPK_ASSERT(offsetof(struct kpk_bundle_header, header_digest) ==
+           offsetof(struct kpk_header, header_digest));
 KPK_ASSERT(sizeof(struct kpk_string) == 8);
+KPK_ASSERT(sizeof(struct kpk_part_record) == 64);
+KPK_ASSERT(offsetof(struct kpk_part_record, offset) == 32);
+KPK_ASSERT(offsetof(struct kpk_part_record, digest) == 48);
 KPK_ASSERT(sizeof(struct kpk_target_record) == 64);
 KPK_ASSERT(offsetof(struct kpk_target_record, raw_bytes) == 56);
 KPK_ASSERT(sizeof(struct kpk_module_record) == 88);

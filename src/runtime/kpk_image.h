@@ -60,6 +60,7 @@ struct kpk_group_state {
 struct kpk_device {
     kpk_cu_device handle;
     int ordinal;
+    int major, minor; /* compute capability */
     uint32_t max_smem, max_smem_optin;
 };
 
@@ -74,10 +75,12 @@ struct kpk_image {
     const volatile uint32_t *alive;         /* not 0 in the process that opened the image */
     struct kpk_launch_state *launch_states; /* NULL until the first kpk_bind */
     kpk_cuLaunchKernel_fn launch;
-    uint32_t entry_count;
-    uint32_t tag; /* upper half of every handle */
+    uint32_t entry_count; /* 0 until `ready`; atomic */
+    uint32_t tag;         /* upper half of every handle */
 
-    /* The verified index. Nothing below changes after kpk_open. */
+    /* The verified index, which does not change any more once `ready` is set: by the open, or for a
+     * bundle by what picks its part. Atomic; nothing of the index is read before it is set. */
+    uint32_t ready;
     const uint8_t *index; /* owned when `file` >= 0: nobody can change it under us */
     void *owned_index;
     struct kpk_header header;
@@ -95,8 +98,21 @@ struct kpk_image {
     const char *strings;
     uint64_t slot_mask;
     int file;             /* -1 for an image in memory */
-    const uint8_t *bytes; /* the whole image in memory, else NULL */
-    char *name;           /* owned; for messages */
+    const uint8_t *bytes; /* the image in memory, else NULL */
+    uint64_t start;       /* of the image in its file: not 0 in a bundle */
+
+    /* Of a bundle; part_count is 0 for an image that is a file of its own. */
+    uint64_t file_size;
+    const uint8_t *whole; /* the bundle in memory, else NULL */
+    const struct kpk_part_record *parts;
+    uint32_t part_count;
+    const char *part_strings;
+    uint64_t table_end;
+    void *owned_table;     /* NULL: `parts` is another's */
+    const char *part_name; /* of the part picked, or being so, for messages; atomic */
+    bool told_unbound;     /* that a resolve came too early; atomic */
+
+    char *name; /* owned; for messages */
     struct kpk_open_desc desc;
     char *driver_path; /* owned; may be NULL */
     void *guard_page;  /* NULL: the kernel has no MADV_WIPEONFORK */
@@ -157,12 +173,54 @@ kpk_status kpk_check_index(kpk_image *image);
 
 /* ---- kpk_read.c ---- */
 
+/* Whether there is an index to read: not in a bundle whose part is not picked. */
+static inline bool kpk_ready(const kpk_image *image)
+{
+    return __atomic_load_n(&image->ready, __ATOMIC_ACQUIRE) != 0;
+}
+
 /* An image with nothing in it yet, held once; kpk_close frees it. */
 kpk_status kpk_make_image(const char *name, const struct kpk_open_desc *desc,
                           kpk_image **out_image);
 
-/* Reads from the image's file; one that shrank is an error, never a signal. */
+/* Reads from the image's file; one that shrank is an error, never a signal. kpk_read_whole counts
+ * from the file's start, also in a bundle. */
 kpk_status kpk_read_file(const kpk_image *image, uint64_t offset, void *buffer, size_t size);
+kpk_status kpk_read_whole(const kpk_image *image, uint64_t offset, void *buffer, size_t size);
+
+/* Checks what images and bundles have in common of image->header; `size` is what the file has. */
+kpk_status kpk_check_header(const kpk_image *image, uint64_t size);
+
+/* Reads and checks the index of the image with this header. Sets all but `ready`; on failure, and
+ * with kpk_drop_index, the image is as it was. */
+kpk_status kpk_read_index(kpk_image *image);
+void kpk_drop_index(kpk_image *image);
+
+/* Lets other threads see the index. */
+void kpk_publish_index(kpk_image *image);
+
+/* ---- kpk_bundle.c ---- */
+
+/* Reads and checks the part table; image->header holds the bundle's. */
+kpk_status kpk_read_table(kpk_image *image);
+
+/* Reads and checks a part's index; from then on the image is that part. */
+kpk_status kpk_pick_part(kpk_image *image, uint32_t index);
+
+/* The part for a target, or the best one for a device; KPK_NONE when there is none. */
+uint32_t kpk_part_for_target(const kpk_image *image, const char *target);
+uint32_t kpk_part_for_device(const kpk_image *image, int major, int minor);
+
+/* Says which targets and archs a bundle has, as much of it as `text` has room for. */
+void kpk_list_parts(const kpk_image *image, char *text, size_t size);
+
+/* Checks the bytes between the parts, and each part as kpk_verify does. */
+kpk_status kpk_verify_bundle(const kpk_image *image);
+
+static inline const char *kpk_part_text(const kpk_image *image, struct kpk_string string)
+{
+    return image->part_strings + string.offset;
+}
 
 /* ---- kpk_resolve.c ---- */
 
@@ -186,7 +244,8 @@ uint32_t kpk_lookup_module(const kpk_image *image, const char *module);
 static inline uint32_t kpk_handle_index(const kpk_image *image, kpk_kernel kernel)
 {
     uint32_t index = (uint32_t)kernel.id - 1;
-    bool ours = index < image->entry_count && (uint32_t)(kernel.id >> 32) == image->tag;
+    bool ours = index < __atomic_load_n(&image->entry_count, __ATOMIC_ACQUIRE) &&
+                (uint32_t)(kernel.id >> 32) == image->tag;
     return ours ? index : KPK_NONE;
 }
 
@@ -236,6 +295,11 @@ void kpk_decode_reset(struct kpk_decoding *decoding);
 void kpk_decode_free(struct kpk_decoding *decoding);
 
 /* ---- kpk_driver.c ---- */
+
+/* Whether code for `arch` runs on a device: sm_90a on 9.0 alone; sm_100f and sm_90 on the same
+ * major with that minor or a later one. */
+bool kpk_arch_fits(const char *arch, uint32_t arch_major, uint32_t arch_minor, int major,
+                   int minor);
 
 /* Whether this is another process than the one that opened the image. */
 bool kpk_forked_slow(const kpk_image *image);

@@ -3,14 +3,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Whether the image's tables may be read. */
+static kpk_status usable(const kpk_image *image)
+{
+    if (image == NULL)
+        return KPK_ERR_ARGUMENT;
+    return kpk_ready(image) ? KPK_OK : KPK_ERR_NOT_BOUND;
+}
+
 /* Clears what comes out and says whether record `index` exists. */
-static bool begin(const kpk_image *image, enum kpk_section_id id, uint32_t index, void *out,
-                  size_t size)
+static kpk_status begin(const kpk_image *image, enum kpk_section_id id, uint32_t index, void *out,
+                        size_t size)
 {
     if (out == NULL)
-        return false;
+        return KPK_ERR_ARGUMENT;
     memset(out, 0, size);
-    return image != NULL && index < kpk_count(image, id);
+    kpk_status status = usable(image);
+    if (status == KPK_OK && index >= kpk_count(image, id))
+        status = KPK_ERR_ARGUMENT;
+    return status;
 }
 
 kpk_status kpk_get_image(const kpk_image *image, kpk_image_info *out_info)
@@ -18,8 +29,9 @@ kpk_status kpk_get_image(const kpk_image *image, kpk_image_info *out_info)
     if (out_info == NULL)
         return KPK_ERR_ARGUMENT;
     memset(out_info, 0, sizeof(*out_info));
-    if (image == NULL)
-        return KPK_ERR_ARGUMENT;
+    kpk_status status = usable(image);
+    if (status != KPK_OK)
+        return status;
     const kpk_image *base = kpk_layer(image, kpk_layer_count(image) - 1);
     const struct kpk_target_record *target = base->target;
     out_info->target = kpk_text(base, target->name);
@@ -51,8 +63,9 @@ kpk_status kpk_get_image(const kpk_image *image, kpk_image_info *out_info)
 
 kpk_status kpk_get_module(const kpk_image *image, uint32_t index, kpk_module_info *out_info)
 {
-    if (!begin(image, KPK_SECTION_MODULES, index, out_info, sizeof(*out_info)))
-        return KPK_ERR_ARGUMENT;
+    kpk_status status = begin(image, KPK_SECTION_MODULES, index, out_info, sizeof(*out_info));
+    if (status != KPK_OK)
+        return status;
     const struct kpk_module_record *module = &image->modules[index];
     out_info->name = kpk_text(image, module->name);
     out_info->source = kpk_text(image, module->source);
@@ -69,8 +82,9 @@ kpk_status kpk_get_module(const kpk_image *image, uint32_t index, kpk_module_inf
 
 kpk_status kpk_get_entry(const kpk_image *image, uint32_t index, kpk_entry_info *out_info)
 {
-    if (!begin(image, KPK_SECTION_ENTRIES, index, out_info, sizeof(*out_info)))
-        return KPK_ERR_ARGUMENT;
+    kpk_status status = begin(image, KPK_SECTION_ENTRIES, index, out_info, sizeof(*out_info));
+    if (status != KPK_OK)
+        return status;
     const struct kpk_entry_record *entry = &image->entries[index];
     out_info->kernel = kpk_handle(image, index);
     out_info->module = kpk_text(image, image->modules[entry->module].name);
@@ -95,8 +109,9 @@ kpk_status kpk_get_entry(const kpk_image *image, uint32_t index, kpk_entry_info 
 
 kpk_status kpk_get_object(const kpk_image *image, uint32_t index, kpk_object_info *out_info)
 {
-    if (!begin(image, KPK_SECTION_OBJECTS, index, out_info, sizeof(*out_info)))
-        return KPK_ERR_ARGUMENT;
+    kpk_status status = begin(image, KPK_SECTION_OBJECTS, index, out_info, sizeof(*out_info));
+    if (status != KPK_OK)
+        return status;
     out_info->module = image->objects[index].module;
     out_info->blob = image->objects[index].blob;
     return KPK_OK;
@@ -104,8 +119,9 @@ kpk_status kpk_get_object(const kpk_image *image, uint32_t index, kpk_object_inf
 
 kpk_status kpk_get_blob(const kpk_image *image, uint32_t index, kpk_blob_info *out_info)
 {
-    if (!begin(image, KPK_SECTION_BLOBS, index, out_info, sizeof(*out_info)))
-        return KPK_ERR_ARGUMENT;
+    kpk_status status = begin(image, KPK_SECTION_BLOBS, index, out_info, sizeof(*out_info));
+    if (status != KPK_OK)
+        return status;
     out_info->group = image->blobs[index].group;
     out_info->offset = image->blobs[index].offset;
     out_info->size = image->blobs[index].size;
@@ -114,8 +130,9 @@ kpk_status kpk_get_blob(const kpk_image *image, uint32_t index, kpk_blob_info *o
 
 kpk_status kpk_get_group(const kpk_image *image, uint32_t index, kpk_group_info *out_info)
 {
-    if (!begin(image, KPK_SECTION_GROUPS, index, out_info, sizeof(*out_info)))
-        return KPK_ERR_ARGUMENT;
+    kpk_status status = begin(image, KPK_SECTION_GROUPS, index, out_info, sizeof(*out_info));
+    if (status != KPK_OK)
+        return status;
     const struct kpk_group_record *group = &image->groups[index];
     out_info->offset = group->offset;
     out_info->packed_size = group->packed_size;
@@ -130,8 +147,9 @@ kpk_status kpk_find_module(const kpk_image *image, const char *module, uint32_t 
     if (out_index == NULL)
         return KPK_ERR_ARGUMENT;
     *out_index = 0;
-    if (image == NULL || module == NULL)
-        return KPK_ERR_ARGUMENT;
+    kpk_status status = module == NULL ? KPK_ERR_ARGUMENT : usable(image);
+    if (status != KPK_OK)
+        return status;
     uint32_t index = kpk_lookup_module(image, module);
     if (index == KPK_NONE)
         return KPK_ERR_ABSENT;
@@ -154,7 +172,10 @@ kpk_status kpk_get_constant(const kpk_image *image, uint32_t module, uint32_t po
         return KPK_ERR_ARGUMENT;
     *out_name = NULL;
     *out_value = 0;
-    if (image == NULL || module >= kpk_count(image, KPK_SECTION_MODULES) ||
+    kpk_status status = usable(image);
+    if (status != KPK_OK)
+        return status;
+    if (module >= kpk_count(image, KPK_SECTION_MODULES) ||
         position >= image->modules[module].constant_count)
         return KPK_ERR_ARGUMENT;
     const struct kpk_constant_record *constant =
@@ -170,7 +191,10 @@ kpk_status kpk_get_flag(const kpk_image *image, uint32_t module, uint32_t positi
     if (out_text == NULL)
         return KPK_ERR_ARGUMENT;
     *out_text = NULL;
-    if (image == NULL || module >= kpk_count(image, KPK_SECTION_MODULES) ||
+    kpk_status status = usable(image);
+    if (status != KPK_OK)
+        return status;
+    if (module >= kpk_count(image, KPK_SECTION_MODULES) ||
         position >= image->modules[module].flag_count)
         return KPK_ERR_ARGUMENT;
     *out_text = kpk_text(image, image->flags[image->modules[module].first_flag + position].text);
@@ -183,8 +207,9 @@ kpk_status kpk_constant(const kpk_image *image, const char *module, const char *
     if (out_value == NULL)
         return KPK_ERR_ARGUMENT;
     *out_value = 0;
-    if (image == NULL || module == NULL || name == NULL)
-        return KPK_ERR_ARGUMENT;
+    kpk_status status = module == NULL || name == NULL ? KPK_ERR_ARGUMENT : usable(image);
+    if (status != KPK_OK)
+        return status;
     image = kpk_layer_with(image, module);
     uint32_t index = kpk_lookup_module(image, module);
     if (index == KPK_NONE)
@@ -212,8 +237,9 @@ static bool is_off(const char *value)
 
 kpk_status kpk_get_lever(const kpk_image *image, uint32_t index, kpk_lever *out_lever)
 {
-    if (!begin(image, KPK_SECTION_LEVERS, index, out_lever, sizeof(*out_lever)))
-        return KPK_ERR_ARGUMENT;
+    kpk_status status = begin(image, KPK_SECTION_LEVERS, index, out_lever, sizeof(*out_lever));
+    if (status != KPK_OK)
+        return status;
     const struct kpk_lever_record *record = &image->levers[index];
     out_lever->name = kpk_text(image, record->name);
     out_lever->env = kpk_text(image, record->env);
@@ -248,8 +274,9 @@ kpk_status kpk_find_lever(const kpk_image *image, const char *name, kpk_lever *o
     if (out_lever == NULL)
         return KPK_ERR_ARGUMENT;
     memset(out_lever, 0, sizeof(*out_lever));
-    if (image == NULL || name == NULL)
-        return KPK_ERR_ARGUMENT;
+    kpk_status status = name == NULL ? KPK_ERR_ARGUMENT : usable(image);
+    if (status != KPK_OK)
+        return status;
     for (uint32_t at = 0; at < kpk_layer_count(image); at++) {
         const kpk_image *layer = kpk_layer(image, at);
         for (uint32_t i = 0; i < kpk_count(layer, KPK_SECTION_LEVERS); i++) {
@@ -262,8 +289,9 @@ kpk_status kpk_find_lever(const kpk_image *image, const char *name, kpk_lever *o
 
 kpk_status kpk_get_absent(const kpk_image *image, uint32_t index, kpk_absent_info *out_info)
 {
-    if (!begin(image, KPK_SECTION_ABSENTS, index, out_info, sizeof(*out_info)))
-        return KPK_ERR_ARGUMENT;
+    kpk_status status = begin(image, KPK_SECTION_ABSENTS, index, out_info, sizeof(*out_info));
+    if (status != KPK_OK)
+        return status;
     out_info->module = kpk_text(image, image->absents[index].module);
     out_info->entry = kpk_text(image, image->absents[index].entry);
     out_info->reason = kpk_text(image, image->absents[index].reason);

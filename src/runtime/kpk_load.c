@@ -275,7 +275,7 @@ kpk_status kpk_load_for_device(kpk_image *image, const struct kpk_device *device
 
 void kpk_unload(kpk_image *image)
 {
-    if (image->object_states == NULL)
+    if (!kpk_ready(image))
         return;
     for (uint32_t i = 0; i < kpk_count(image, KPK_SECTION_OBJECTS); i++) {
         /* An error here says that the driver has gone before us, at exit. */
@@ -465,6 +465,8 @@ kpk_status kpk_preload(kpk_image *image, const kpk_kernel *kernels, size_t count
         return KPK_ERR_ARGUMENT;
     if (kpk_forked(image))
         return refuse_handle(image, 0);
+    if (!kpk_ready(image))
+        return kpk_fail(image, KPK_ERR_NOT_BOUND, "the bundle is not bound to a device");
     kpk_cu_context context = NULL;
     size_t total = kernels == NULL ? kpk_kernel_count(image) : count;
     for (uint32_t i = 0; i < kpk_layer_count(image); i++)
@@ -495,7 +497,7 @@ bool kpk_resident(const kpk_image *image, const kpk_kernel *kernels, size_t coun
 
 void kpk_free_groups(kpk_image *image)
 {
-    if (image->group_states == NULL)
+    if (!kpk_ready(image))
         return;
     for (uint32_t i = 0; i < kpk_count(image, KPK_SECTION_GROUPS); i++) {
         kpk_decode_free(&image->group_states[i].decoding);

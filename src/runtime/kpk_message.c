@@ -31,7 +31,9 @@ kpk_status kpk_fail(const kpk_image *image, kpk_status status, const char *forma
         return status;
     char line[KPK_MESSAGE_SIZE];
     /* A long path must not push the reason out of the line. */
-    int used = snprintf(line, sizeof(line) / 2, "%s: ", image->name);
+    const char *part = __atomic_load_n(&image->part_name, __ATOMIC_ACQUIRE);
+    int used = snprintf(line, sizeof(line) / 2, "%s%s%s%s: ", image->name, part ? "[" : "",
+                        part ? part : "", part ? "]" : "");
     size_t start = used < 0 ? 0 : (size_t)used;
     if (start > sizeof(line) / 2 - 1)
         start = sizeof(line) / 2 - 1;
@@ -105,6 +107,8 @@ const char *kpk_absence_text(kpk_absence absence)
         return "the driver refused it at first use";
     case KPK_ABSENT_DAMAGED:
         return "its bytes are damaged";
+    case KPK_ABSENT_NOT_BOUND:
+        return "the bundle is not bound, and names no target";
     }
     return "unknown absence";
 }

@@ -76,6 +76,15 @@ static kpk_status check_tags(const kpk_image *base, const kpk_image *front)
                     "cannot stand behind %s: handles of the two cannot be told apart", front->name);
 }
 
+static kpk_status check_ready(const kpk_image *image)
+{
+    if (kpk_ready(image))
+        return KPK_OK;
+    return kpk_fail(image, KPK_ERR_NOT_BOUND,
+                    "is a bundle whose part is not picked: call kpk_bind before kpk_overlay, or "
+                    "open it with a target");
+}
+
 static bool same_bytes(const kpk_image *a, const kpk_image *b)
 {
     return memcmp(a->header.header_digest, b->header.header_digest, KPK_DIGEST_SIZE) == 0;
@@ -170,6 +179,7 @@ static kpk_status make_overlay(const kpk_image *base, const kpk_image *front,
     if (status != KPK_OK)
         return status;
     overlay->slots = &empty;
+    kpk_publish_index(overlay);
     size_t count = (size_t)kpk_layer_count(front) + kpk_layer_count(base);
     overlay->layers = (kpk_image **)calloc(count, sizeof(*overlay->layers));
     if (overlay->layers != NULL) {
@@ -190,7 +200,11 @@ kpk_status kpk_overlay(kpk_image *base, kpk_image *front, kpk_image **out_overla
     if (kpk_forked(base) || kpk_forked(front))
         return kpk_fail(base, KPK_ERR_FORKED, "the image was opened before fork");
     kpk_image *overlay = NULL;
-    kpk_status status = make_overlay(base, front, &overlay);
+    kpk_status status = check_ready(base);
+    if (status == KPK_OK)
+        status = check_ready(front);
+    if (status == KPK_OK)
+        status = make_overlay(base, front, &overlay);
     for (uint32_t i = 0; i < kpk_layer_count(front) && status == KPK_OK; i++)
         status = add_layer(overlay, kpk_layer(front, i));
     for (uint32_t i = 0; i < kpk_layer_count(base) && status == KPK_OK; i++)

@@ -15,6 +15,11 @@ KPK_ASSERT(sizeof(size_t) == 8);
 
 kpk_status kpk_read_file(const kpk_image *image, uint64_t offset, void *buffer, size_t size)
 {
+    return kpk_read_whole(image, image->start + offset, buffer, size);
+}
+
+kpk_status kpk_read_whole(const kpk_image *image, uint64_t offset, void *buffer, size_t size)
+{
     size_t done = 0;
     while (done < size) {
         ssize_t got =
@@ -27,13 +32,13 @@ kpk_status kpk_read_file(const kpk_image *image, uint64_t offset, void *buffer, 
             return kpk_fail(image, KPK_ERR_DAMAGED,
                             "the file ended at byte %llu while it was in use, expected %llu bytes",
                             (unsigned long long)(offset + done),
-                            (unsigned long long)image->header.prefix.file_size);
+                            (unsigned long long)image->file_size);
         done += (size_t)got;
     }
     return KPK_OK;
 }
 
-static kpk_status open_file(kpk_image *image, const char *path, uint64_t *out_size)
+static kpk_status open_file(kpk_image *image, const char *path)
 {
     /* O_NONBLOCK: a FIFO must not hang the open; regular files do not know it. */
     image->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -46,8 +51,11 @@ static kpk_status open_file(kpk_image *image, const char *path, uint64_t *out_si
         return kpk_fail(image, KPK_ERR_IO, "is a directory, expected a file");
     if (!S_ISREG(info.st_mode))
         return kpk_fail(image, KPK_ERR_IO, "is not a regular file");
-    *out_size = (uint64_t)info.st_size;
-    return KPK_OK;
+    image->file_size = (uint64_t)info.st_size;
+    size_t part = sizeof(image->header);
+    if (image->file_size < part)
+        part = (size_t)image->file_size;
+    return kpk_read_file(image, 0, &image->header, part);
 }
 
 static kpk_status check_prefix(const kpk_image *image, uint64_t size)
@@ -70,16 +78,20 @@ static kpk_status check_prefix(const kpk_image *image, uint64_t size)
     return KPK_OK;
 }
 
-static kpk_status check_header(const kpk_image *image)
+kpk_status kpk_check_header(const kpk_image *image, uint64_t size)
+{
+    const struct kpk_header *header = &image->header;
+    kpk_status status = check_prefix(image, size);
+    if (status == KPK_OK && !kpk_digest_matches(header, offsetof(struct kpk_header, header_digest),
+                                                header->header_digest))
+        status = kpk_fail(image, KPK_ERR_DAMAGED, "the header's digest does not match");
+    return status;
+}
+
+static kpk_status check_fields(const kpk_image *image)
 {
     static const uint8_t zero[sizeof(image->header.reserved)] = {0};
     const struct kpk_header *header = &image->header;
-    if (!kpk_digest_matches(header, offsetof(struct kpk_header, header_digest),
-                            header->header_digest))
-        return kpk_fail(image, KPK_ERR_DAMAGED, "the header's digest does not match");
-    if (header->kind != KPK_KIND_IMAGE)
-        return kpk_fail(image, KPK_ERR_VERSION, "is a kpack file of kind %u, this reader knows %u",
-                        header->kind, (unsigned)KPK_KIND_IMAGE);
     if (header->section_count != KPK_SECTION_COUNT ||
         header->index_offset != sizeof(struct kpk_header) ||
         header->index_size > header->prefix.file_size - header->index_offset ||
@@ -88,7 +100,7 @@ static kpk_status check_header(const kpk_image *image)
     return KPK_OK;
 }
 
-static kpk_status read_index(kpk_image *image)
+static kpk_status get_index(kpk_image *image)
 {
     size_t size = image->header.index_size;
     if (image->bytes != NULL) {
@@ -163,7 +175,7 @@ static char *copy_text(const char *text)
 
 kpk_status kpk_make_image(const char *name, const kpk_open_desc *desc, kpk_image **out_image)
 {
-    static const kpk_open_desc defaults = {NULL, NULL, NULL, NULL, NULL};
+    static const kpk_open_desc defaults = {NULL, NULL, NULL, NULL, NULL, NULL};
     if (desc == NULL)
         desc = &defaults;
     kpk_image *image = (kpk_image *)calloc(1, sizeof(*image));
@@ -185,15 +197,82 @@ kpk_status kpk_make_image(const char *name, const kpk_open_desc *desc, kpk_image
     return KPK_OK;
 }
 
-static kpk_status finish_open(kpk_image *image)
+void kpk_drop_index(kpk_image *image)
 {
-    kpk_status status = check_header(image);
+    free(image->group_states);
+    free(image->object_states);
+    free(image->owned_index);
+    image->group_states = NULL;
+    image->object_states = NULL;
+    image->owned_index = NULL;
+    image->waiting_groups = 0;
+    memset(&image->header, 0, sizeof(image->header));
+}
+
+kpk_status kpk_read_index(kpk_image *image)
+{
+    kpk_status status = check_fields(image);
     if (status == KPK_OK)
-        status = read_index(image);
+        status = get_index(image);
     if (status == KPK_OK)
         status = kpk_check_index(image);
     if (status == KPK_OK)
         status = make_states(image);
+    if (status != KPK_OK)
+        kpk_drop_index(image);
+    return status;
+}
+
+void kpk_publish_index(kpk_image *image)
+{
+    __atomic_store_n(&image->entry_count, kpk_count(image, KPK_SECTION_ENTRIES), __ATOMIC_RELEASE);
+    __atomic_store_n(&image->ready, 1, __ATOMIC_RELEASE);
+}
+
+static kpk_status open_image(kpk_image *image, const char *target)
+{
+    kpk_status status = kpk_read_index(image);
+    if (status != KPK_OK)
+        return status;
+    const char *own = kpk_text(image, image->target->name);
+    if (target != NULL && strcmp(own, target) != 0)
+        return kpk_fail(image, KPK_ERR_ABSENT, "is for target '%s', not for '%s'", own, target);
+    kpk_publish_index(image);
+    return KPK_OK;
+}
+
+static kpk_status open_bundle(kpk_image *image, const char *target)
+{
+    kpk_status status = kpk_read_table(image);
+    if (status != KPK_OK || target == NULL)
+        return status;
+    uint32_t part = kpk_part_for_target(image, target);
+    if (part != KPK_NONE)
+        return kpk_pick_part(image, part);
+    char list[KPK_MESSAGE_SIZE / 2];
+    kpk_list_parts(image, list, sizeof(list));
+    return kpk_fail(image, KPK_ERR_ABSENT, "has nothing for target '%s', but %s", target, list);
+}
+
+/* The file's first bytes are in the header. Takes the image over. */
+static kpk_status finish_open(kpk_image *image, kpk_status status, kpk_image **out_image)
+{
+    const char *target = image->desc.target;
+    image->desc.target = NULL; /* the caller's */
+    if (status == KPK_OK)
+        status = kpk_check_header(image, image->file_size);
+    if (status == KPK_OK && image->header.kind == KPK_KIND_IMAGE)
+        status = open_image(image, target);
+    else if (status == KPK_OK && image->header.kind == KPK_KIND_BUNDLE)
+        status = open_bundle(image, target);
+    else if (status == KPK_OK)
+        status = kpk_fail(image, KPK_ERR_VERSION,
+                          "is a kpack file of kind %u, this reader knows %u and %u",
+                          image->header.kind, (unsigned)KPK_KIND_IMAGE, (unsigned)KPK_KIND_BUNDLE);
+    if (status == KPK_OK)
+        *out_image = image;
+    else
+        kpk_close(image);
     return status;
 }
 
@@ -208,22 +287,7 @@ kpk_status kpk_open(const char *path, const kpk_open_desc *desc, kpk_image **out
     kpk_status status = kpk_make_image(path, desc, &image);
     if (status != KPK_OK)
         return status;
-    uint64_t size = 0;
-    status = open_file(image, path, &size);
-    if (status == KPK_OK) {
-        size_t part = size < sizeof(image->header) ? (size_t)size : sizeof(image->header);
-        status = kpk_read_file(image, 0, &image->header, part);
-    }
-    if (status == KPK_OK)
-        status = check_prefix(image, size);
-    if (status == KPK_OK)
-        status = finish_open(image);
-    if (status != KPK_OK) {
-        kpk_close(image);
-        return status;
-    }
-    *out_image = image;
-    return KPK_OK;
+    return finish_open(image, open_file(image, path), out_image);
 }
 
 kpk_status kpk_open_memory(const void *bytes, size_t size, const kpk_open_desc *desc,
@@ -239,16 +303,10 @@ kpk_status kpk_open_memory(const void *bytes, size_t size, const kpk_open_desc *
     if (status != KPK_OK)
         return status;
     image->bytes = (const uint8_t *)bytes;
+    image->whole = image->bytes;
+    image->file_size = size;
     memcpy(&image->header, bytes, size < sizeof(image->header) ? size : sizeof(image->header));
-    status = check_prefix(image, size);
-    if (status == KPK_OK)
-        status = finish_open(image);
-    if (status != KPK_OK) {
-        kpk_close(image);
-        return status;
-    }
-    *out_image = image;
-    return KPK_OK;
+    return finish_open(image, KPK_OK, out_image);
 }
 
 void kpk_close(kpk_image *image)
@@ -273,6 +331,7 @@ void kpk_close(kpk_image *image)
     free(image->launch_states);
     free(image->devices);
     free(image->owned_index);
+    free(image->owned_table);
     free(image->driver_path);
     free(image->name);
     if (image->file >= 0)

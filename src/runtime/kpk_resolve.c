@@ -20,6 +20,8 @@ static bool text_is(const kpk_image *image, struct kpk_string string, const char
 static inline uint32_t find(const kpk_image *image, uint64_t hash, const char *module,
                             size_t module_size, const char *entry, size_t entry_size)
 {
+    if (!kpk_ready(image))
+        return KPK_NONE;
     uint32_t tag = (uint32_t)(hash >> 32);
     for (uint64_t at = hash & image->slot_mask;; at = (at + 1) & image->slot_mask) {
         const struct kpk_slot *slot = &image->slots[at];
@@ -43,6 +45,8 @@ uint32_t kpk_lookup(const kpk_image *image, const char *module, size_t module_si
 
 uint32_t kpk_lookup_module(const kpk_image *image, const char *module)
 {
+    if (!kpk_ready(image))
+        return KPK_NONE;
     uint32_t low = 0, high = kpk_count(image, KPK_SECTION_MODULES);
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -125,11 +129,27 @@ static bool remember_miss(kpk_image *image, uint64_t hash, const char *module, s
     return true;
 }
 
+/* Nobody can say yet what a bundle ships. */
+static void note_unbound(kpk_image *image, const char *module, const char *entry)
+{
+    if (!__atomic_exchange_n(&image->told_unbound, true, __ATOMIC_RELAXED))
+        kpk_fail(image, KPK_ERR_NOT_BOUND,
+                 "'%s:%s' is looked up in a bundle whose part is not picked: call kpk_bind first, "
+                 "or open it with a target",
+                 module, entry);
+}
+
 static void note_miss(kpk_image *image, uint64_t hash, const char *module, size_t module_size,
                       const char *entry, size_t entry_size)
 {
     /* After a fork miss_lock may be held by a thread that does not exist here. */
-    if (kpk_forked(image) || declared_absent(image, module, entry))
+    if (kpk_forked(image))
+        return;
+    if (!kpk_ready(image)) {
+        note_unbound(image, module, entry);
+        return;
+    }
+    if (declared_absent(image, module, entry))
         return;
     pthread_mutex_lock(&image->miss_lock);
     bool kept = remember_miss(image, hash, module, module_size, entry, entry_size);
@@ -197,8 +217,23 @@ static kpk_absence reason_of(const kpk_image *image, uint32_t index)
     return KPK_PRESENT;
 }
 
+static kpk_absence unbound_reason(const kpk_image *image)
+{
+    switch (__atomic_load_n(&image->bind_status, __ATOMIC_ACQUIRE)) {
+    case KPK_ERR_WRONG_DEVICE:
+    case KPK_ERR_OLD_DRIVER:
+        return KPK_ABSENT_WRONG_DEVICE;
+    case KPK_ERR_DAMAGED:
+        return KPK_ABSENT_DAMAGED;
+    default:
+        return KPK_ABSENT_NOT_BOUND;
+    }
+}
+
 kpk_absence kpk_absent_reason(kpk_image *image, const char *module, const char *entry)
 {
+    if (image != NULL && !kpk_ready(image))
+        return unbound_reason(image);
     if (!kpk_has_module(image, module))
         return KPK_ABSENT_MODULE;
     if (entry == NULL)

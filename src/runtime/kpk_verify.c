@@ -4,8 +4,11 @@
 
 kpk_status kpk_read_blob(const kpk_image *image, uint32_t index, void *buffer, size_t size)
 {
-    if (image == NULL || buffer == NULL || index >= kpk_count(image, KPK_SECTION_BLOBS) ||
-        size != image->blobs[index].size)
+    if (image == NULL || buffer == NULL)
+        return KPK_ERR_ARGUMENT;
+    if (!kpk_ready(image))
+        return KPK_ERR_NOT_BOUND;
+    if (index >= kpk_count(image, KPK_SECTION_BLOBS) || size != image->blobs[index].size)
         return KPK_ERR_ARGUMENT;
     const struct kpk_blob_record *blob = &image->blobs[index];
     struct kpk_decoding decoding;
@@ -155,6 +158,8 @@ kpk_status kpk_verify(const kpk_image *image)
 {
     if (image == NULL)
         return KPK_ERR_ARGUMENT;
+    if (!kpk_ready(image))
+        return kpk_verify_bundle(image);
     kpk_status result = KPK_OK;
     for (uint32_t i = 0; i < kpk_layer_count(image); i++) {
         const kpk_image *layer = kpk_layer(image, i);

@@ -254,7 +254,7 @@ void *symbol(void *, const char *name)
 
 kpk_image *open_bound(const char *path)
 {
-    kpk_open_desc desc = {nullptr, nullptr, symbol, nullptr, nullptr};
+    kpk_open_desc desc = {nullptr, nullptr, symbol, nullptr, nullptr, nullptr};
     kpk_image *image = nullptr;
     require(kpk_open(path, &desc, &image) == KPK_OK, "kpk_open");
     require(kpk_bind(image, 0) == KPK_OK, "kpk_bind");
@@ -303,7 +303,7 @@ void bench_decode(const char *path, int rounds)
     }
     auto arch = [&] {
         double start = now();
-        kpk_open_desc desc = {nullptr, nullptr, symbol, nullptr, nullptr};
+        kpk_open_desc desc = {nullptr, nullptr, symbol, nullptr, nullptr, nullptr};
         kpk_image *image = nullptr;
         require(kpk_open(path, &desc, &image) == KPK_OK && kpk_bind(image, 0) == KPK_OK, "kpk_bind (an sm_90a image?)");
         require(kpk_preload(image, nullptr, 0) == KPK_OK, "kpk_preload");

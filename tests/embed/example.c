@@ -1,5 +1,6 @@
 /* Opens an image and launches one of its kernels: example IMAGE MODULE ENTRY */
 #include <stdio.h>
+#include <string.h>
 
 #include "kpk.h"
 
@@ -15,7 +16,9 @@ int main(int argc, char **argv)
     if (argc != 4)
         return 2;
     kpk_image *image;
-    kpk_open_desc desc = {say, NULL, NULL, NULL, NULL}; /* the rest by default */
+    kpk_open_desc desc; /* what is zero has its default */
+    memset(&desc, 0, sizeof desc);
+    desc.message = say;
     if (kpk_open(argv[1], &desc, &image) != KPK_OK)
         return 1;
     kpk_status status = kpk_bind(image, 0); /* can device 0 run this image? */

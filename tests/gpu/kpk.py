@@ -28,7 +28,13 @@ MESSAGE = C.CFUNCTYPE(None, C.c_void_p, C.c_int, C.c_char_p)
 
 class OpenDesc(C.Structure):
     _fields_ = [("message", MESSAGE), ("message_user", C.c_void_p), ("symbol", C.c_void_p),
-                ("symbol_user", C.c_void_p), ("driver_path", C.c_char_p)]
+                ("symbol_user", C.c_void_p), ("driver_path", C.c_char_p), ("target", C.c_char_p)]
+
+
+class PartInfo(C.Structure):
+    _fields_ = ([("target", C.c_char_p), ("arch", C.c_char_p)]
+                + [(n, C.c_uint32) for n in ("compute_major", "compute_minor", "min_driver")]
+                + [("offset", C.c_uint64), ("size", C.c_uint64)])
 
 
 class ImageInfo(C.Structure):
@@ -80,6 +86,8 @@ def load_library():
         "kpk_launch": (C.c_int, [pointer, Kernel, Grid, u32, pointer, C.POINTER(pointer)]),
         "kpk_launch_block": (C.c_int, [pointer, Kernel, Grid, Grid, u32, pointer, C.POINTER(pointer)]),
         "kpk_preload": (C.c_int, [pointer, C.POINTER(Kernel), C.c_size_t]),
+        "kpk_part_count": (u32, [pointer]),
+        "kpk_get_part": (C.c_int, [pointer, u32, C.POINTER(PartInfo)]),
         "kpk_get_image": (C.c_int, [pointer, C.POINTER(ImageInfo)]),
         "kpk_get_module": (C.c_int, [pointer, u32, C.POINTER(ModuleInfo)]),
         "kpk_get_entry": (C.c_int, [pointer, u32, C.POINTER(EntryInfo)]),
@@ -105,12 +113,12 @@ class Failed(Exception):
 class Image:
     """An open image, bound to device 0 unless bind=False. Its messages collect in .messages."""
 
-    def __init__(self, path, bind=True):
+    def __init__(self, path, bind=True, target=None):
         self.lib = load_library()
         self.messages = []
         self.callback = MESSAGE(lambda user, severity, text: self.messages.append(text.decode()))
         self.handle = C.c_void_p()
-        desc = OpenDesc(message=self.callback)
+        desc = OpenDesc(message=self.callback, target=target.encode() if target else None)
         self.check(self.lib.kpk_open(path.encode(), C.byref(desc), C.byref(self.handle)))
         if bind:
             self.check(self.lib.kpk_bind(self.handle, 0))
@@ -128,6 +136,9 @@ class Image:
         info = ImageInfo()
         self.check(self.lib.kpk_get_image(self.handle, C.byref(info)))
         return info
+
+    def parts(self):
+        return list(self._list(PartInfo, self.lib.kpk_part_count(self.handle), self.lib.kpk_get_part))
 
     def _list(self, kind, count, function):
         for index in range(count):

@@ -187,7 +187,7 @@ struct bad_field {
 static const struct bad_field bad_fields[] = {
     HEADER(prefix.version, 2, KPK_ERR_VERSION),
     HEADER(prefix.version, 0, KPK_ERR_VERSION),
-    HEADER(kind, KPK_KIND_BUNDLE, KPK_ERR_VERSION),
+    HEADER(kind, KPK_KIND_BUNDLE, KPK_ERR_DAMAGED),
     HEADER(kind, 0, KPK_ERR_VERSION),
     HEADER(prefix.header_size, 376, KPK_ERR_DAMAGED),
     HEADER(prefix.file_size, UINT64_MAX, KPK_ERR_DAMAGED),
