@@ -8,6 +8,7 @@
 
 #include "base/digest.h"
 #include "base/mem.h"
+#include "image/file_digest.h"
 #include "image/groups.h"
 #include "image/order.h"
 #include "image/strtab.h"
@@ -50,13 +51,6 @@ static const uint32_t strides[KPK_SECTION_COUNT] = {
     [KPK_SECTION_ABSENTS] = sizeof(struct kpk_absent_record),
     [KPK_SECTION_STRINGS] = 1,
 };
-
-static void digest128(const void *bytes, size_t size, uint8_t out[KPK_DIGEST_SIZE])
-{
-    XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes, size));
-    memcpy(out, canonical.digest, KPK_DIGEST_SIZE);
-}
 
 static void add_record(struct writer *writer, enum kpk_section_id section, const void *record)
 {
@@ -122,7 +116,7 @@ static void add_blobs(struct writer *writer)
             size_t item = grouping->order[record];
             struct kpk_blob_record blob = {
                 .offset = offset, .size = writer->items[item].size, .group = (uint32_t)g};
-            digest128(writer->items[item].bytes, writer->items[item].size, blob.digest);
+            file_digest(writer->items[item].bytes, writer->items[item].size, blob.digest);
             add_record(writer, KPK_SECTION_BLOBS, &blob);
             writer->item_records[item] = record;
             offset += blob.size;
@@ -141,7 +135,7 @@ static void add_groups(struct writer *writer, uint64_t offset)
             .first_blob = (uint32_t)group->first,
             .blob_count = (uint32_t)group->count,
         };
-        digest128(group->packed, group->packed_size, record.digest);
+        file_digest(group->packed, group->packed_size, record.digest);
         add_record(writer, KPK_SECTION_GROUPS, &record);
         offset += group->packed_size;
     }
@@ -348,8 +342,8 @@ static void assemble(struct writer *writer, struct str *out)
         str_add(out, zeros, header.sections[i].offset - (out->len - base));
         str_add(out, writer->sections[i].data, writer->sections[i].len);
     }
-    digest128(out->data + base + sizeof header, header.index_size, header.index_digest);
-    digest128(&header, offsetof(struct kpk_header, header_digest), header.header_digest);
+    file_digest(out->data + base + sizeof header, header.index_size, header.index_digest);
+    file_digest(&header, offsetof(struct kpk_header, header_digest), header.header_digest);
     memcpy(out->data + base, &header, sizeof header);
     for (size_t g = 0; g < writer->grouping.count; g++)
         str_add(out, writer->grouping.groups[g].packed, writer->grouping.groups[g].packed_size);
