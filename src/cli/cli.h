@@ -78,6 +78,7 @@ enum cli_exit cmd_lookups(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_size(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_header(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_extract(struct cli *cli, const struct cli_args *args);
+enum cli_exit cmd_embed(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_doctor(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_help(struct cli *cli, const struct cli_args *args);
 
@@ -138,6 +139,11 @@ enum {
 
 enum {
     EXTRACT_FILE,
+};
+
+enum {
+    EMBED_FILE,
+    EMBED_MACHINE,
 };
 
 enum {

@@ -66,6 +66,12 @@ static const struct cli_option extract_options[] = {
     {0},
 };
 
+static const struct cli_option embed_options[] = {
+    [EMBED_FILE] = {'o', NULL, "FILE", "write the object to FILE"},
+    [EMBED_MACHINE] = {0, "machine", "NAME", "x86-64 or aarch64 (default: this host's)"},
+    {0},
+};
+
 static const struct cli_option explain_options[] = {
     [EXPLAIN_CUDA] = {0, "cuda", "DIR", "as for build"},
     [EXPLAIN_CACHE] = {0, "cache", "DIR", "as for build"},
@@ -134,6 +140,11 @@ const struct cli_command cli_commands[] = {
      "A module that was compiled entry by entry has a cubin for each: name the entry; the\n"
      "file is MODULE.ENTRY.cubin then.\n",
      extract_options, 2, 2, cmd_extract},
+    {"embed", "-o FILE IMAGE", "write an image as an object to link into a program",
+     "The object's symbols are named after the image's file: for hopper.kpk kpk_image_hopper,\n"
+     "its bytes, and kpk_image_hopper_size, their number; the C declarations are printed. Open\n"
+     "it with kpk_open_memory. Every byte of the image is checked before.\n",
+     embed_options, 1, 1, cmd_embed},
     {"header", "-o FILE TARGET.lua", "write a C header of a target's names and sizes",
      "Macros for C and C++: modules, entries, constants, blocks and bytes of shared memory, so\n"
      "that host code has them from where the kernels have them. Nothing is compiled.\n",

@@ -12,19 +12,21 @@ const struct output_kind output_image = {"an image", ".kpk", "\x89KPK\r\n\x1a\n"
 const struct output_kind output_sidecar = {"an image's sidecar", ".kpk.json", "{\n  \"kpack\": "};
 const struct output_kind output_cubin = {"a cubin", ".cubin", "\177ELF"};
 const struct output_kind output_json = {"a compilation database", ".json", "[\n"};
+/* Whatever is linked, programs too, begins as an object does. */
+const struct output_kind output_object = {"an object file", ".o", NULL};
 const struct output_kind output_trace = {"a trace", ".json", "{\n \"traceEvents\": "};
 
 bool output_replaces(const char *path, const struct output_kind *kind, struct diags *diags)
 {
     char head[64];
-    size_t size = strlen(kind->mark);
+    size_t size = kind->mark ? strlen(kind->mark) : 1;
     if ((kind->ending && str_ends(path, kind->ending)) || !file_is_regular(path))
         return true;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t got = fd < 0 ? -1 : read(fd, head, size);
     if (fd >= 0)
         close(fd);
-    if (got == 0 || (got == (ssize_t)size && memcmp(head, kind->mark, size) == 0))
+    if (got == 0 || (kind->mark && got == (ssize_t)size && memcmp(head, kind->mark, size) == 0))
         return true;
     return diag_error(diags, "will not replace '%s': it is not %s; remove it%s%s%s", path,
                       kind->what,

@@ -13,11 +13,12 @@
 struct output_kind {
     const char *what;   /* for people: "an image" */
     const char *ending; /* a file of such a name may be replaced whatever it holds; NULL: none */
-    const char *mark;   /* and so may one whose bytes begin so (at most 64), or an empty one */
+    const char *mark;   /* and so may one whose bytes begin so (at most 64), or an empty one; NULL:
+                         * no bytes say it */
 };
 
 extern const struct output_kind output_image, output_sidecar, output_cubin, output_json,
-    output_trace;
+    output_trace, output_object;
 
 /* Whether what stands at `path`, if anything, is of the kind that is to be written there. */
 bool output_replaces(const char *path, const struct output_kind *kind, struct diags *diags);

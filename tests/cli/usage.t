@@ -5,7 +5,7 @@ import subprocess
 from harness import Folder, binary, check, golden, kpack, main, same, test, write
 
 HELP = [(), ("build",), ("list",), ("show",), ("verify",), ("diff",), ("coverage",), ("audit",), ("lookups",), 
-        ("size",), ("extract",), ("header",), ("explain",), ("cache",), ("doctor",), ("help",)]
+        ("size",), ("extract",), ("embed",), ("header",), ("explain",), ("cache",), ("doctor",), ("help",)]
 MISTAKES = {
     "nothing": [],
     "command": ["bild"],
@@ -34,6 +34,8 @@ MISTAKES = {
     "diff-one": ["diff", "a.kpk"],
     "lookups-source": ["lookups"],
     "extract-module": ["extract", "a.kpk"],
+    "embed-file": ["embed", "a.kpk"],
+    "embed-machine": ["embed", "-o", "a.o", "--machine=riscv64", "a.kpk"],
     "doctor-words": ["doctor", "who"],
     "jobs-zero": ["-j0", "a.lua"],
     "jobs-word": ["-j", "many", "a.lua"],
