@@ -5,7 +5,7 @@ import subprocess
 from harness import Folder, binary, check, golden, kpack, main, same, test, write
 
 HELP = [(), ("build",), ("list",), ("show",), ("verify",), ("diff",), ("coverage",), ("audit",), ("lookups",), 
-        ("size",), ("extract",), ("embed",), ("header",), ("explain",), ("cache",), ("doctor",), ("help",)]
+        ("size",), ("report",), ("extract",), ("embed",), ("header",), ("explain",), ("cache",), ("doctor",), ("help",)]
 MISTAKES = {
     "nothing": [],
     "command": ["bild"],
@@ -33,6 +33,9 @@ MISTAKES = {
     "verify-rebuild": ["verify", "--rebuild"],
     "diff-one": ["diff", "a.kpk"],
     "lookups-source": ["lookups"],
+    "report-file": ["report", "a.kpk"],
+    "report-image": ["report", "-o", "a.html"],
+    "report-json": ["report", "--json", "-o", "a.html", "a.kpk"],
     "extract-module": ["extract", "a.kpk"],
     "embed-file": ["embed", "a.kpk"],
     "embed-machine": ["embed", "-o", "a.o", "--machine=riscv64", "a.kpk"],
