@@ -9,8 +9,8 @@
 /* An image beside a fresh build of its target. */
 
 struct rebuild {
-    struct view fresh; /* of the new image, while it is open */
-    char *folder;      /* where the new image is; in the arena of cli; NULL: nowhere */
+    struct view fresh;  /* of the new image, while it is open */
+    const char *folder; /* where the new image is; in the arena of cli; NULL: nowhere */
     const char *path;
     bool same;                    /* byte for byte */
     struct comparison comparison; /* of the image with the new one; empty when they are the same */
