@@ -8,8 +8,7 @@
 #
 #   make coverage  lines that the tests reach, held to a limit per folder: COVER='FOLDER:PERCENT ...'
 #
-# V=1 shows commands; SAN=1 builds with ASan + UBSan into out/san/, COV=1 for gcov into out/cov/, ARM=1 for
-# aarch64, by Debian's cross compiler, into out/arm64/.
+# V=1 shows commands; SAN=1 builds with ASan + UBSan into out/san/, COV=1 for gcov into out/cov/.
 
 MAKEFLAGS += --no-builtin-rules
 # All cores, unless -j says otherwise.
@@ -22,21 +21,13 @@ endif
 
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-6s %s\n' '$1' '$2')
-B := out$(if $(ARM),/arm64)$(if $(SAN),/san)$(if $(COV),/cov)
+B := out$(if $(SAN),/san)$(if $(COV),/cov)
 
 CC ?= gcc
 ifeq ($(origin CC),default)
 CC := gcc
 endif
 PKG_CONFIG ?= pkg-config
-# With the libraries that .ci/setup unpacked.
-ifdef ARM
-sysroot := out/sysroot-arm64/usr
-arm_libs := $(sysroot)/lib/aarch64-linux-gnu
-CC := aarch64-linux-gnu-gcc -isystem $(sysroot)/include -isystem $(sysroot)/include/aarch64-linux-gnu -L$(arm_libs)
-AR := aarch64-linux-gnu-ar
-PKG_CONFIG := PKG_CONFIG_LIBDIR=$(arm_libs)/pkgconfig PKG_CONFIG_SYSROOT_DIR=out/sysroot-arm64 $(PKG_CONFIG)
-endif
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes -Wstrict-prototypes -Wvla -Werror
 # What ends without exit(), as workers do, writes its counts before (tests/tools/cover.c).
 COVER_FLAGS := --coverage -fprofile-update=atomic -Wl,--wrap=_exit -Wl,--wrap=wire_end
@@ -60,12 +51,11 @@ runtime_src := $(wildcard src/runtime/*.c)
 ops_src := $(wildcard src/ops/*.c)
 lua_files := $(sort $(notdir $(wildcard lua/*.lua)))
 header_files := $(sort $(notdir $(wildcard src/compile/headers/*)))
-report_files := $(sort $(notdir $(wildcard src/cli/report/page.*)))
 
 obj = $(patsubst %.c,$B/obj/%.o,$1)
 pic = $(patsubst %.c,$B/pic/%.o,$1)
 cover_obj := $(if $(COV),$B/obj/tests/tools/cover.o)
-gen_obj := $(foreach t,lua headers report report_digests,$B/obj/gen/embed_$t.o)
+gen_obj := $B/obj/gen/embed_lua.o $B/obj/gen/embed_headers.o
 # All of the tool but main(): what unit tests link.
 core_obj := $(call obj,$(filter-out src/cli/main.c,$(tool_src)) $(runtime_src)) $(gen_obj) $(cover_obj)
 
@@ -77,7 +67,7 @@ libs: $B/lib/libkpk.a $B/lib/libkpk.so $B/lib/libkpk_ops.so
 # ---- Compiling ----------------------------------------------------------------------------------
 
 setup:
-	$(Q).ci/setup $(if $(ARM),arm64,build)
+	$(Q).ci/setup build
 
 # Rewritten when its text would change: what follows from the old text is then made again.
 dry_run := $(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
@@ -87,7 +77,7 @@ $(call remember,flags,$(CC) $(ALL_CFLAGS))
 # How this kpack compiles: what another one compiled is not taken for its own.
 compile_id := $(shell cat src/compile/*.c src/compile/*.h | b2sum -l 128 | cut -c1-32)
 $(call remember,compile-id,$(compile_id))
-$(call remember,sources,$(tool_src) $(runtime_src) $(ops_src) $(lua_files) $(header_files) $(report_files))
+$(call remember,sources,$(tool_src) $(runtime_src) $(ops_src) $(lua_files) $(header_files))
 
 $B/obj/%.o: %.c $B/flags Makefile | setup
 	$(call say,CC,$<)
@@ -108,15 +98,6 @@ $B/gen/embed_lua.c: src/base/embed.sh $(addprefix lua/,$(lua_files)) $B/sources 
 $B/gen/embed_headers.c: src/base/embed.sh $(addprefix src/compile/headers/,$(header_files)) $B/sources Makefile
 	@mkdir -p $(@D)
 	$(Q)src/base/embed.sh embed_headers src/compile/headers $(header_files) > $@
-
-report_paths := $(addprefix src/cli/report/,$(report_files))
-$B/gen/embed_report.c: src/base/embed.sh $(report_paths) $B/sources Makefile
-	@mkdir -p $(@D)
-	$(Q)src/base/embed.sh embed_report src/cli/report $(report_files) > $@
-
-$B/gen/embed_report_digests.c: src/cli/report/digests.sh $(report_paths)
-	@mkdir -p $(@D)
-	$(Q)src/cli/report/digests.sh > $@
 
 $B/obj/gen/%.o: $B/gen/%.c $B/flags | setup
 	$(call say,CC,$<)
@@ -247,10 +228,6 @@ install: all
 
 unit_src := $(wildcard tests/unit/test_*.c)
 unit_bin := $(patsubst tests/unit/%.c,$B/tests/%,$(unit_src))
-# qemu-user starts no worker, and NVRTC is the host's.
-ifdef ARM
-unit_bin := $(filter-out $(addprefix $B/tests/test_,compile compile_faults compile_units cubin_peer),$(unit_bin))
-endif
 
 # Archives: a test takes from them only what it calls.
 $B/obj/ops.a: $(call obj,$(ops_src)) $B/sources
@@ -276,20 +253,18 @@ $B/tests/sample_image: $B/obj/tests/cli/sample_image.o $B/obj/tests/cli/sample_d
 	$(Q)$(CC) $(SANITIZE) -o $@ $^ $(dep_libs)
 
 # A fake CUDA driver, and one that is too old to have what the runtime needs.
-fake := out$(if $(ARM),/arm64)/fake
-$B/obj/tests/%.o: private override CFLAGS += -DFAKE='"$(fake)"'
-fake: $(fake)/libcuda.so.1 $(fake)/old/libcuda.so.1
+fake: out/fake/libcuda.so.1 out/fake/old/libcuda.so.1
 .PHONY: fake
-$(fake)/libcuda.so.1: fake_ldflags :=
-$(fake)/old/libcuda.so.1: fake_ldflags := -Wl,--version-script=tests/fake/old.map
-$(fake)/libcuda.so.1 $(fake)/old/libcuda.so.1: tests/fake/cuda.c tests/fake/cuda.h tests/fake/old.map
+out/fake/libcuda.so.1: fake_ldflags :=
+out/fake/old/libcuda.so.1: fake_ldflags := -Wl,--version-script=tests/fake/old.map
+out/fake/libcuda.so.1 out/fake/old/libcuda.so.1: tests/fake/cuda.c tests/fake/cuda.h tests/fake/old.map
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 -fPIC -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic $(fake_ldflags) -o $@ $< -lpthread
 
 # A fake NVRTC with its builtins, which crashes, hangs and errs on demand.
-fake: $(fake)/nvrtc/lib64/libnvrtc.so.13 $(fake)/nvrtc/lib64/libnvrtc-builtins.so.13.0
-$(fake)/nvrtc/lib64/%: tests/fake/nvrtc.c Makefile
+fake: out/fake/nvrtc/lib64/libnvrtc.so.13 out/fake/nvrtc/lib64/libnvrtc-builtins.so.13.0
+out/fake/nvrtc/lib64/%: tests/fake/nvrtc.c Makefile
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARNINGS) -fPIC -shared -Wl,-soname,$* -o $@ $< -ldl
@@ -330,13 +305,11 @@ $(fuzz_targets:%=fuzz-%): fuzz-%: out/fuzz/fuzz_%
 unit: $(unit_bin) $(fuzz_targets:%=$B/fuzz/replay_%) $B/tests/sample_image fake
 .PHONY: unit
 
-# Each test prints TAP. Unit tests run as built for users, under ASan + UBSan, and, where aarch64's libraries
-# can be had, under qemu-user.
+# Each test prints TAP. Unit tests run twice: as built for users, and under ASan + UBSan.
 test:
 	$(Q).ci/setup build test
 	$(Q)$(MAKE) --no-print-directory images unit
 	$(Q)$(MAKE) --no-print-directory SAN=1 all unit
-	$(Q)if .ci/setup arm64; then $(MAKE) --no-print-directory ARM=1 all unit; fi
 	$(Q)python3 tests/run.py
 
 # FOLDER:PERCENT of lines, and words that pick the tests which run (all by default).
@@ -352,7 +325,7 @@ coverage:
 .PHONY: coverage
 
 clean:
-	$(Q)mkdir -p out && find out -mindepth 1 -maxdepth 1 ! -name cuda ! -name wheels ! -name tools ! -name 'sysroot-*' -exec rm -rf {} +
+	$(Q)mkdir -p out && find out -mindepth 1 -maxdepth 1 ! -name cuda ! -name wheels ! -name tools -exec rm -rf {} +
 
 .SECONDARY:
 -include $(shell find $B/obj $B/pic -name '*.d' 2>/dev/null)

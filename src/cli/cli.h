@@ -77,7 +77,7 @@ enum cli_exit cmd_audit(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_lookups(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_size(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_header(struct cli *cli, const struct cli_args *args);
-enum cli_exit cmd_report(struct cli *cli, const struct cli_args *args);
+enum cli_exit cmd_bundle(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_extract(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_embed(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_doctor(struct cli *cli, const struct cli_args *args);
@@ -114,21 +114,25 @@ enum {
 };
 
 enum {
-    LIST_JSON, /* of list, show, size and coverage */
+    LIST_TARGET, /* of list, show, size and coverage */
+    LIST_JSON,
 };
 
 enum {
+    VERIFY_TARGET,
     VERIFY_REBUILD,
     VERIFY_JSON,
 };
 
 enum {
+    DIFF_TARGET,
     DIFF_FAIL_ON,
     DIFF_JSON,
 };
 
 enum {
     AUDIT_LOOKUPS,
+    AUDIT_TARGET,
     AUDIT_FAIL_ON,
     AUDIT_JSON,
 };
@@ -139,16 +143,19 @@ enum {
 };
 
 enum {
+    BUNDLE_FILE,
+};
+
+enum {
     EXTRACT_FILE,
+    EXTRACT_TARGET,
+    EXTRACT_FATBIN,
+    EXTRACT_CUDA,
 };
 
 enum {
     EMBED_FILE,
     EMBED_MACHINE,
-};
-
-enum {
-    REPORT_FILE,
 };
 
 enum {

@@ -31,8 +31,9 @@ enum {
 static const char *const fail_words[FAIL_WORDS] = {"undeclared", "unused"};
 
 struct audit {
-    struct view view;
-    struct lookup_list list;
+    struct view *view;
+    bool bundle; /* of which the view is a part */
+    const struct lookup_list *list;
     enum answer *answers; /* by lookup; owned */
     const char **reasons; /* of those that are not answered, "" when none is given; owned */
     bool *used;           /* by entry; owned */
@@ -74,24 +75,24 @@ static enum answer answer(struct audit *audit, const struct lookup *lookup, cons
 {
     uint32_t entry;
     *out_reason = "";
-    if (find_entry(&audit->view, lookup, &entry)) {
+    if (find_entry(audit->view, lookup, &entry)) {
         audit->used[entry] = true;
         return ANSWERED;
     }
-    if (declared_absent(&audit->view, lookup, out_reason))
+    if (declared_absent(audit->view, lookup, out_reason))
         return DECLARED_ABSENT;
-    *out_reason = view_absence(&audit->view, lookup->module, lookup->entry);
+    *out_reason = view_absence(audit->view, lookup->module, lookup->entry);
     return UNDECLARED;
 }
 
 static void run_audit(struct audit *audit)
 {
-    uint32_t entries = audit->view.info.entry_count;
-    audit->answers = mem_alloc(audit->list.count, sizeof *audit->answers);
-    audit->reasons = mem_alloc(audit->list.count, sizeof *audit->reasons);
+    uint32_t entries = audit->view->info.entry_count;
+    audit->answers = mem_alloc(audit->list->count, sizeof *audit->answers);
+    audit->reasons = mem_alloc(audit->list->count, sizeof *audit->reasons);
     audit->used = mem_alloc(entries, sizeof *audit->used);
-    for (size_t i = 0; i < audit->list.count; i++) {
-        audit->answers[i] = answer(audit, &audit->list.items[i], &audit->reasons[i]);
+    for (size_t i = 0; i < audit->list->count; i++) {
+        audit->answers[i] = answer(audit, &audit->list->items[i], &audit->reasons[i]);
         audit->counts[audit->answers[i]]++;
     }
     for (uint32_t i = 0; i < entries; i++)
@@ -103,7 +104,6 @@ static void free_audit(struct audit *audit)
     free(audit->answers);
     free(audit->reasons);
     free(audit->used);
-    view_close(&audit->view);
 }
 
 /* ---- Output -----------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ static void free_audit(struct audit *audit)
 static void add_lookup(struct table *table, const struct audit *audit, size_t index)
 {
     struct arena *arena = &table->arena;
-    const struct lookup *lookup = &audit->list.items[index];
+    const struct lookup *lookup = &audit->list->items[index];
     const char *name =
         report_name(arena, arena_printf(arena, "%s:%s", lookup->module, lookup->entry));
     table_row(table,
@@ -129,14 +129,14 @@ static void add_lookup(struct table *table, const struct audit *audit, size_t in
 
 static void print_audit(struct audit *audit, const char *list)
 {
-    const struct view *view = &audit->view;
+    const struct view *view = audit->view;
     struct arena *arena = &view->cli->arena;
     struct table table = {0};
     report_line(stdout, "%s: target %s, %s; lookups of %s\n", report_name(arena, view->path),
                 report_name(arena, view->info.target), report_name(arena, view->info.arch),
                 report_name(arena, list));
     table_row(&table, (const char *[]){"lookups", "answer", "count"}, 3);
-    for (size_t i = 0; i < audit->list.count; i++)
+    for (size_t i = 0; i < audit->list->count; i++)
         add_lookup(&table, audit, i);
     if (audit->unused)
         table_text(&table, "shipped, and nobody asks for it");
@@ -154,17 +154,17 @@ static void print_audit(struct audit *audit, const char *list)
     report_line(stdout,
                 "\ntotal: %zu lookup%s, %zu answered, %zu declared absent, %zu undeclared; %zu of "
                 "%u entries unused",
-                audit->list.count, audit->list.count == 1 ? "" : "s", audit->counts[ANSWERED],
+                audit->list->count, audit->list->count == 1 ? "" : "s", audit->counts[ANSWERED],
                 audit->counts[DECLARED_ABSENT], audit->counts[UNDECLARED], audit->unused,
                 view->info.entry_count);
 }
 
-static void print_json(const struct audit *audit, json_t *failed)
+static json_t *audit_json(const struct audit *audit, json_t *failed)
 {
-    const struct view *view = &audit->view;
+    const struct view *view = audit->view;
     json_t *object = emit_object(), *lookups = emit_array(), *unused = emit_array();
-    for (size_t i = 0; i < audit->list.count; i++) {
-        const struct lookup *lookup = &audit->list.items[i];
+    for (size_t i = 0; i < audit->list->count; i++) {
+        const struct lookup *lookup = &audit->list->items[i];
         json_t *item = emit_object();
         emit_set(item, "module", emit_string(lookup->module));
         emit_set(item, "entry", emit_string(lookup->entry));
@@ -188,22 +188,23 @@ static void print_json(const struct audit *audit, json_t *failed)
     emit_set(object, "lookups", lookups);
     emit_set(object, "unused", unused);
     emit_set(object, "failed", json_incref(failed));
-    emit_print(object);
+    return object;
 }
 
 /* The words that fail, and their errors: one for each undeclared lookup, one for all unused
  * entries. A new reference. */
 static json_t *judge(struct audit *audit, const char *const *fail_on, const char *list)
 {
-    struct cli *cli = audit->view.cli;
+    struct cli *cli = audit->view->cli;
     json_t *failed = emit_array();
     bool undeclared = fail_on[FAIL_UNDECLARED] && audit->counts[UNDECLARED];
-    for (size_t i = 0; undeclared && i < audit->list.count; i++) {
-        const struct lookup *lookup = &audit->list.items[i];
+    for (size_t i = 0; undeclared && i < audit->list->count; i++) {
+        const struct lookup *lookup = &audit->list->items[i];
         if (audit->answers[i] == UNDECLARED)
             diag_error_at(&cli->diags, (struct loc){list, lookup->line, 0},
-                          "'%s:%s' is neither shipped nor declared absent: %s", lookup->module,
-                          lookup->entry, audit->reasons[i]);
+                          "'%s:%s' is neither shipped nor declared absent%s%s: %s", lookup->module,
+                          lookup->entry, audit->bundle ? " by " : "",
+                          audit->bundle ? audit->view->path : "", audit->reasons[i]);
     }
     if (undeclared)
         emit_append(failed, emit_string(fail_words[FAIL_UNDECLARED]));
@@ -212,8 +213,8 @@ static json_t *judge(struct audit *audit, const char *const *fail_on, const char
     uint32_t first = 0;
     while (audit->used[first])
         first++;
-    kpk_entry_info entry = view_entry(&audit->view, first);
-    diag_error_at(&cli->diags, (struct loc){.file = audit->view.path},
+    kpk_entry_info entry = view_entry(audit->view, first);
+    diag_error_at(&cli->diags, (struct loc){.file = audit->view->path},
                   "%zu entr%s shipped, and no lookup asks for %s: '%s:%s'%s", audit->unused,
                   audit->unused == 1 ? "y is" : "ies are", audit->unused == 1 ? "it" : "them",
                   entry.module, entry.name, audit->unused == 1 ? "" : " is the first");
@@ -221,34 +222,55 @@ static json_t *judge(struct audit *audit, const char *const *fail_on, const char
     return failed;
 }
 
+static bool audit_all(struct view_set *set, const struct lookup_list *list, const char *path,
+                      const char *const *fail_on, bool json)
+{
+    json_t **values = mem_alloc(set->count, sizeof *values);
+    bool ok = true;
+    if (!json)
+        view_set_head(set);
+    for (size_t i = 0; i < set->count; i++) {
+        struct audit audit = {.view = &set->views[i], .bundle = set->bundle, .list = list};
+        run_audit(&audit);
+        json_t *failed = judge(&audit, fail_on, path);
+        if (json)
+            values[i] = audit_json(&audit, failed);
+        if (!json && i)
+            putchar('\n');
+        if (!json)
+            print_audit(&audit, path);
+        ok = ok && json_array_size(failed) == 0;
+        json_decref(failed);
+        free_audit(&audit);
+    }
+    if (json)
+        emit_print(view_set_json(set, values));
+    free(values);
+    return ok;
+}
+
 enum cli_exit cmd_audit(struct cli *cli, const struct cli_args *args)
 {
-    struct audit audit = {0};
+    struct lookup_list list = {0};
+    struct view_set set;
     struct str bytes = {0};
-    const char *fail_on[FAIL_WORDS], *list = args->values[AUDIT_LOOKUPS];
+    const char *fail_on[FAIL_WORDS], *path = args->values[AUDIT_LOOKUPS];
     const char *text = args->values[AUDIT_FAIL_ON] ? args->values[AUDIT_FAIL_ON] : "undeclared";
-    if (!list)
+    if (!path)
         return cli_usage(cli, "'kpack audit' needs '--lookups=FILE': what the engine asks for");
     if (!fail_on_parse(cli, text, fail_words, FAIL_WORDS, NULL, fail_on))
         return CLI_USAGE;
-    bool ok = file_read(list, &bytes, &cli->diags) &&
-              lookup_list_parse(list, bytes.data, bytes.len, &cli->arena, &audit.list, &cli->diags);
+    bool ok = file_read(path, &bytes, &cli->diags) &&
+              lookup_list_parse(path, bytes.data, bytes.len, &cli->arena, &list, &cli->diags);
     str_free(&bytes);
-    if (!ok || !view_open(cli, args->words[0], &audit.view))
+    if (!ok || !view_set_open(cli, args->words[0], args->values[AUDIT_TARGET], &set))
         return CLI_FAILED;
-    if (!audit.list.count)
+    if (!list.count)
         diag_add(
-            &cli->diags, DIAG_WARNING, (struct loc){.file = list},
+            &cli->diags, DIAG_WARNING, (struct loc){.file = path},
             "no lookup in this list, so nothing is checked: 'kpack lookups --call' finds calls "
             "of other names than kpk_resolve");
-    run_audit(&audit);
-    json_t *failed = judge(&audit, fail_on, list);
-    if (args->values[AUDIT_JSON])
-        print_json(&audit, failed);
-    else
-        print_audit(&audit, list);
-    ok = json_array_size(failed) == 0;
-    json_decref(failed);
-    free_audit(&audit);
+    ok = audit_all(&set, &list, path, fail_on, args->values[AUDIT_JSON]);
+    view_set_close(&set);
     return ok ? CLI_DONE : CLI_FAILED;
 }

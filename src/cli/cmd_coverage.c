@@ -13,7 +13,9 @@ enum {
 
 struct coverage {
     struct cli *cli;
-    struct view views[COVERAGE_IMAGES];
+    struct view_set sets[COVERAGE_IMAGES];
+    size_t set_count;
+    struct view views[COVERAGE_IMAGES]; /* of all sets; the sets own what they hold */
     size_t count;
     struct twins twins;
 };
@@ -203,18 +205,34 @@ static void judge(struct coverage *coverage)
         }
 }
 
+/* A bundle's parts count as images of their own. */
+static bool open_all(struct coverage *coverage, const struct cli_args *args)
+{
+    struct view *views = coverage->views;
+    for (size_t i = 0; i < args->word_count; i++) {
+        struct view_set *set = &coverage->sets[i];
+        if (!view_set_open(coverage->cli, args->words[i], args->values[LIST_TARGET], set))
+            return false;
+        coverage->set_count++;
+        if (set->count > COVERAGE_IMAGES - coverage->count)
+            return diag_error(&coverage->cli->diags,
+                              "more than %d images, with the parts of "
+                              "bundles: '--target' takes one part of each",
+                              COVERAGE_IMAGES);
+        for (size_t j = 0; j < set->count; j++)
+            views[coverage->count++] = set->views[j];
+    }
+    return true;
+}
+
 enum cli_exit cmd_coverage(struct cli *cli, const struct cli_args *args)
 {
     struct coverage coverage = {.cli = cli};
-    bool ok = true;
     if (args->word_count > COVERAGE_IMAGES)
         return cli_usage(cli, "'kpack coverage' takes %d images at most, not %zu", COVERAGE_IMAGES,
                          args->word_count);
-    while (ok && coverage.count < args->word_count) {
-        ok = view_open(cli, args->words[coverage.count], &coverage.views[coverage.count]);
-        coverage.count += ok;
-    }
-    ok = ok && twins_of(coverage.views, coverage.count, &coverage.twins);
+    bool ok =
+        open_all(&coverage, args) && twins_of(coverage.views, coverage.count, &coverage.twins);
     if (ok) {
         judge(&coverage);
         if (args->values[LIST_JSON])
@@ -223,7 +241,7 @@ enum cli_exit cmd_coverage(struct cli *cli, const struct cli_args *args)
             print_coverage(&coverage);
     }
     twins_free(&coverage.twins);
-    while (coverage.count)
-        view_close(&coverage.views[--coverage.count]);
+    while (coverage.set_count)
+        view_set_close(&coverage.sets[--coverage.set_count]);
     return ok && !cli->diags.errors ? CLI_DONE : CLI_FAILED;
 }

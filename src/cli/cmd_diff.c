@@ -87,6 +87,8 @@ static void print_side(const char *side, const struct view *view)
 
 static json_t *side_json(const struct view *view)
 {
+    if (!view)
+        return json_null();
     json_t *object = emit_object();
     emit_set(object, "image", emit_string(view->path));
     emit_set(object, "target", emit_string(view->info.target));
@@ -109,26 +111,43 @@ static void print_table(const struct view *before, const struct view *after,
     printf("\n%zu difference%s\n", comparison->count, comparison->count == 1 ? "" : "s");
 }
 
-static void print_json(const struct view *before, const struct view *after,
-                       const struct comparison *comparison, json_t *failed)
+static json_t *pair_json(const struct view *before, const struct view *after, json_t *differences,
+                         json_t *failed)
 {
     json_t *object = emit_object();
     emit_set(object, "before", side_json(before));
     emit_set(object, "after", side_json(after));
-    emit_set(object, "differences", compare_json(comparison));
+    emit_set(object, "differences", differences);
     emit_set(object, "failed", json_incref(failed));
-    emit_print(object);
+    return object;
 }
 
-static bool compare(struct cli *cli, const struct limits *limits, bool json, struct view *before,
-                    struct view *after)
+/* What the command works on. */
+struct diff {
+    struct cli *cli;
+    struct limits limits;
+    bool json;
+    json_t *parts; /* by target; NULL: two images */
+    size_t printed;
+};
+
+static void emit_pair(const struct diff *diff, const char *target, json_t *object)
+{
+    if (diff->parts)
+        emit_set(diff->parts, target, object);
+    else
+        emit_print(object);
+}
+
+static bool compare(struct diff *diff, struct view *before, struct view *after)
 {
     struct comparison comparison;
     bool ok = compare_images(before, after, &comparison);
     if (ok) {
-        json_t *failed = judge(cli, after->path, limits, &comparison);
-        if (json)
-            print_json(before, after, &comparison, failed);
+        json_t *failed = judge(diff->cli, after->path, &diff->limits, &comparison);
+        if (diff->json)
+            emit_pair(diff, after->info.target,
+                      pair_json(before, after, compare_json(&comparison), failed));
         else
             print_table(before, after, &comparison);
         ok = json_array_size(failed) == 0;
@@ -138,19 +157,81 @@ static bool compare(struct cli *cli, const struct limits *limits, bool json, str
     return ok;
 }
 
+/* A part that one side has alone; the other is NULL. */
+static bool compare_alone(struct diff *diff, const struct view *before, const struct view *after)
+{
+    const struct view *view = before ? before : after;
+    enum compare_aspect aspect = before ? COMPARE_REMOVED : COMPARE_ADDED;
+    const char *word = compare_words[aspect];
+    json_t *failed = emit_array();
+    bool fail = diff->limits.words[aspect];
+    if (fail) {
+        emit_append(failed, emit_string(word));
+        diag_error_at(&diff->cli->diags, (struct loc){.file = view->path},
+                      "'--fail-on %s': target '%s' is %s as a whole", word, view->info.target,
+                      word);
+    }
+    if (diff->json)
+        emit_pair(diff, view->info.target, pair_json(before, after, emit_array(), failed));
+    else
+        print_side(word, view);
+    json_decref(failed);
+    return !fail;
+}
+
+/* Part by part, by target; an image counts as its own only part. */
+static bool compare_parts(struct diff *diff, const struct view_set *before,
+                          const struct view_set *after)
+{
+    size_t i = 0, j = 0;
+    bool ok = true;
+    while (i < before->count || j < after->count) {
+        struct view *a = i < before->count ? &before->views[i] : NULL;
+        struct view *b = j < after->count ? &after->views[j] : NULL;
+        int order = !a ? 1 : !b ? -1 : strcmp(a->info.target, b->info.target);
+        if (diff->printed++ && !diff->json)
+            putchar('\n');
+        if (order == 0)
+            ok &= compare(diff, a, b);
+        else
+            ok &= compare_alone(diff, order < 0 ? a : NULL, order < 0 ? NULL : b);
+        i += order <= 0;
+        j += order >= 0;
+    }
+    return ok;
+}
+
+static bool compare_sets(struct diff *diff, const struct view_set *before,
+                         const struct view_set *after)
+{
+    if (!before->bundle && !after->bundle)
+        return compare(diff, &before->views[0], &after->views[0]);
+    json_t *object = emit_object();
+    diff->parts = emit_object();
+    emit_set(object, "parts", diff->parts);
+    bool ok = compare_parts(diff, before, after);
+    /* As with two images, nothing is printed of what could not be compared. */
+    if (diff->json && json_object_size(diff->parts) == diff->printed)
+        emit_print(object);
+    else
+        json_decref(object);
+    return ok;
+}
+
 enum cli_exit cmd_diff(struct cli *cli, const struct cli_args *args)
 {
-    struct limits limits = {0};
-    struct view before, after;
-    if (!parse_limits(cli, args->values[DIFF_FAIL_ON], &limits))
+    struct diff diff = {.cli = cli, .json = args->values[DIFF_JSON]};
+    struct view_set before, after;
+    const char *target = args->values[DIFF_TARGET];
+    if (!parse_limits(cli, args->values[DIFF_FAIL_ON], &diff.limits))
         return CLI_USAGE;
-    if (!view_open(cli, args->words[0], &before))
+    if (!view_set_open(cli, args->words[0], target, &before))
         return CLI_FAILED;
-    bool ok = view_open(cli, args->words[1], &after);
+    bool ok = view_set_open(cli, args->words[1], target, &after);
     if (ok) {
-        ok = compare(cli, &limits, args->values[DIFF_JSON], &before, &after);
-        view_close(&after);
+        ok = compare_sets(&diff, &before, &after);
+        view_set_close(&after);
     }
-    view_close(&before);
+    view_set_close(&before);
     return ok ? CLI_DONE : CLI_FAILED;
 }

@@ -18,7 +18,7 @@ static bool check_image(struct cli *cli, const char *path)
         return false;
     bool ok = true;
     for (size_t i = 0; i < set.count; i++)
-        ok = kpk_verify(set.views[i].image) == KPK_OK && ok;
+        ok = view_verify(&set.views[i]) && ok;
     view_set_close(&set);
     return ok;
 }

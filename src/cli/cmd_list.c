@@ -17,6 +17,23 @@ static void print_head(const struct view *view)
                 info->min_driver % 1000 / 10);
 }
 
+/* Of a stamp that we wrote, commit and version; one that we do not understand as it is. */
+static void print_stamp(const struct view *view)
+{
+    const char *commit = NULL, *kpack = NULL;
+    int dirty = false;
+    if (!view->info.stamp[0])
+        return;
+    json_t *stamp = json_loads(view->info.stamp, 0, NULL);
+    if (stamp && json_unpack(stamp, "{s:s, s:s, s:b}", "kpack", &kpack, "commit", &commit, "dirty",
+                             &dirty) == 0)
+        report_line(stdout, "stamp: commit %s%s, kpack %s", report_name(&view->cli->arena, commit),
+                    dirty ? " and changes to it" : "", report_name(&view->cli->arena, kpack));
+    else
+        report_line(stdout, "stamp: %s", report_name(&view->cli->arena, view->info.stamp));
+    json_decref(stamp);
+}
+
 static int wider(int width, const char *text)
 {
     return (int)strlen(text) > width ? (int)strlen(text) : width;
@@ -64,8 +81,7 @@ static void print_image(const struct view *view)
     struct arena *arena = &view->cli->arena;
     struct table table = {0};
     print_head(view);
-    if (info->stamp[0])
-        report_line(stdout, "stamp: %s", view_stamp(view, arena));
+    print_stamp(view);
     putchar('\n');
     entry_table_head(&table);
     for (uint32_t i = 0; i < info->module_count; i++) {
@@ -88,15 +104,25 @@ static void print_image(const struct view *view)
         report_size(arena, info->file_bytes));
 }
 
+static void print_images(const struct view_set *set)
+{
+    view_set_head(set);
+    for (size_t i = 0; i < set->count; i++) {
+        if (i)
+            putchar('\n');
+        print_image(&set->views[i]);
+    }
+}
+
 enum cli_exit cmd_list(struct cli *cli, const struct cli_args *args)
 {
-    struct view view;
-    if (!view_open(cli, args->words[0], &view))
+    struct view_set set;
+    if (!view_set_open(cli, args->words[0], args->values[LIST_TARGET], &set))
         return CLI_FAILED;
     if (args->values[LIST_JSON])
-        emit_print(view_image_json(&view));
+        view_set_print_json(&set, view_image_json);
     else
-        print_image(&view);
-    view_close(&view);
+        print_images(&set);
+    view_set_close(&set);
     return CLI_DONE;
 }

@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/digest.h"
@@ -73,21 +74,53 @@ static void print_entry(struct arena *arena, const kpk_entry_info *entry)
                     entry->bits == KPK_BITS_SAME ? "same bits" : "close");
 }
 
+static void print_found(const struct view *view, const struct view_named *found)
+{
+    if (found->named)
+        print_entry(&view->cli->arena, &found->entry);
+    else
+        print_module(view, found->module);
+}
+
+static json_t *found_json(const struct view *view, const struct view_named *found)
+{
+    return found->named ? view_entry_json(&found->entry) : view_module_json(view, found->module);
+}
+
+/* What is not in one part may be in another: an error only when it is in none. */
+static bool show(const struct view_set *set, const char *word, bool json)
+{
+    json_t **values = mem_alloc(set->count, sizeof *values);
+    size_t count = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        const struct view *view = &set->views[i];
+        struct view_named found;
+        bool there = !view_seek(view, word, &found);
+        if (json)
+            values[i] = there ? found_json(view, &found) : json_null();
+        if (there && !json && set->bundle)
+            report_line(stdout, "%s%s\n", count ? "\n" : "",
+                        report_name(&view->cli->arena, view->path));
+        if (there && !json)
+            print_found(view, &found);
+        count += there;
+    }
+    if (count && json)
+        emit_print(view_set_json(set, values));
+    for (size_t i = 0; !count && i < set->count; i++) {
+        struct view_named found;
+        view_find(&set->views[i], word, &found);
+    }
+    free(values);
+    return count;
+}
+
 enum cli_exit cmd_show(struct cli *cli, const struct cli_args *args)
 {
-    bool json = args->values[LIST_JSON], named;
-    struct view view;
-    if (!view_open(cli, args->words[0], &view))
+    struct view_set set;
+    if (!view_set_open(cli, args->words[0], args->values[LIST_TARGET], &set))
         return CLI_FAILED;
-    uint32_t module;
-    kpk_entry_info entry;
-    bool ok = view_find(&view, args->words[1], &module, &named, &entry);
-    if (ok && json)
-        emit_print(named ? view_entry_json(&entry) : view_module_json(&view, module));
-    else if (ok && named)
-        print_entry(&cli->arena, &entry);
-    else if (ok)
-        print_module(&view, module);
-    view_close(&view);
+    bool ok = show(&set, args->words[1], args->values[LIST_JSON]);
+    view_set_close(&set);
     return ok ? CLI_DONE : CLI_FAILED;
 }

@@ -92,8 +92,10 @@ static json_t *module_json(const struct size_module *module)
     return object;
 }
 
-static void print_json(const struct view *view, const struct sizes *sizes)
+static json_t *image_json(const struct view *view)
 {
+    struct sizes computed, *sizes = &computed;
+    sizes_of(view, sizes);
     json_t *object = emit_object(), *modules = emit_array();
     for (uint32_t i = 0; i < sizes->count; i++)
         emit_append(modules, module_json(&sizes->modules[i]));
@@ -101,21 +103,33 @@ static void print_json(const struct view *view, const struct sizes *sizes)
     emit_set(object, "file_bytes", emit_count(view->info.file_bytes));
     emit_set(object, "index_bytes", emit_count(sizes->index));
     emit_set(object, "modules", modules);
-    emit_print(object);
+    sizes_free(sizes);
+    return object;
+}
+
+static void print_images(const struct view_set *set)
+{
+    view_set_head(set);
+    for (size_t i = 0; i < set->count; i++) {
+        const struct view *view = &set->views[i];
+        struct sizes sizes;
+        sizes_of(view, &sizes);
+        if (set->bundle)
+            report_line(stdout, "%s%s", i ? "\n" : "", report_name(&view->cli->arena, view->path));
+        print_sizes(view, &sizes);
+        sizes_free(&sizes);
+    }
 }
 
 enum cli_exit cmd_size(struct cli *cli, const struct cli_args *args)
 {
-    struct view view;
-    struct sizes sizes;
-    if (!view_open(cli, args->words[0], &view))
+    struct view_set set;
+    if (!view_set_open(cli, args->words[0], args->values[LIST_TARGET], &set))
         return CLI_FAILED;
-    sizes_of(&view, &sizes);
     if (args->values[LIST_JSON])
-        print_json(&view, &sizes);
+        view_set_print_json(&set, image_json);
     else
-        print_sizes(&view, &sizes);
-    sizes_free(&sizes);
-    view_close(&view);
+        print_images(&set);
+    view_set_close(&set);
     return CLI_DONE;
 }

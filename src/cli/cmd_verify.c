@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/digest.h"
@@ -65,15 +66,12 @@ static void check_module(struct view *view, uint32_t index)
                       "module '%s': its recorded digest is not that of its cubins", module.name);
 }
 
-static bool check_image(struct view *view)
+static bool check_figures(struct view *view)
 {
-    struct cli *cli = view->cli;
-    bool ok = kpk_verify(view->image) == KPK_OK;
-    if (!ok && !cli->diags.errors)
-        diag_error_at(&cli->diags, (struct loc){.file = view->path}, "the image is damaged");
-    for (uint32_t i = 0; ok && i < view->info.module_count; i++)
+    size_t errors = view->cli->diags.errors;
+    for (uint32_t i = 0; i < view->info.module_count; i++)
         check_module(view, i);
-    return cli->diags.errors == 0;
+    return view->cli->diags.errors == errors;
 }
 
 /* ---- A fresh build beside it ------------------------------------------------------------------
@@ -121,14 +119,14 @@ static json_t *rebuild_json(const char *target, const struct rebuild *rebuild)
     return object;
 }
 
-static void print_json(const struct view *view, json_t *rebuild)
+static json_t *image_json(const struct view *view, json_t *rebuild)
 {
     json_t *object = emit_object();
     emit_set(object, "image", emit_string(view->path));
     emit_set(object, "entries", emit_count(view->info.entry_count));
     emit_set(object, "raw_bytes", emit_count(view->info.raw_bytes));
     emit_set(object, "rebuild", rebuild);
-    emit_print(object);
+    return object;
 }
 
 static void print_intact(const struct view *view)
@@ -139,30 +137,71 @@ static void print_intact(const struct view *view)
                 report_size(arena, view->info.raw_bytes));
 }
 
-static bool verify(struct view *view, const char *target, bool json)
+static bool verify_rebuilt(struct view *view, const char *target, bool json)
 {
     struct rebuild rebuild = {0};
-    bool ok = check_image(view);
+    bool ok = view_verify(view) && check_figures(view);
     if (ok && !json)
         print_intact(view);
     fflush(stdout); /* before what the build says */
-    ok = ok && (!target || rebuild_compare(view, target, &rebuild));
+    ok = ok && rebuild_compare(view, target, &rebuild);
     if (ok && json)
-        print_json(view, target ? rebuild_json(target, &rebuild) : json_null());
-    if (ok && target && !json)
+        emit_print(image_json(view, rebuild_json(target, &rebuild)));
+    if (ok && !json)
         print_rebuild(view, target, &rebuild);
-    ok = ok && (!target || judge(view, target, &rebuild));
+    ok = ok && judge(view, target, &rebuild);
     rebuild_end(&rebuild);
+    return ok;
+}
+
+/* Of a bundle its parts, and what lies between them. */
+static bool check_file(struct cli *cli, struct view_set *set)
+{
+    struct view whole;
+    if (!set->bundle)
+        return view_verify(&set->views[0]);
+    bool ok = view_open_file(cli, set->path, NULL, &whole);
+    ok = ok && view_verify(&whole);
+    view_close(&whole);
+    return ok;
+}
+
+static bool verify(struct cli *cli, struct view_set *set, bool json)
+{
+    json_t **values = mem_alloc(set->count, sizeof *values);
+    bool ok = check_file(cli, set);
+    for (size_t i = 0; i < set->count; i++) {
+        bool good = ok && check_figures(&set->views[i]);
+        values[i] = good ? image_json(&set->views[i], json_null()) : json_null();
+        if (good && !json)
+            print_intact(&set->views[i]);
+        ok = ok && good;
+    }
+    json_t *object = view_set_json(set, values);
+    free(values);
+    if (ok && json)
+        emit_print(object);
+    else
+        json_decref(object);
+    if (ok && !json && set->bundle)
+        report_line(stdout, "%s: the part table and what lies between the parts are intact",
+                    report_name(&cli->arena, set->path));
     return ok;
 }
 
 enum cli_exit cmd_verify(struct cli *cli, const struct cli_args *args)
 {
-    struct view view;
-    if (!view_open(cli, args->words[0], &view))
+    struct view_set set;
+    const char *target = args->values[VERIFY_REBUILD];
+    bool json = args->values[VERIFY_JSON], ok;
+    if (!view_set_open(cli, args->words[0], args->values[VERIFY_TARGET], &set))
         return CLI_FAILED;
-    bool ok = verify(&view, args->values[VERIFY_REBUILD], args->values[VERIFY_JSON]);
-    view_close(&view);
+    if (target && set.bundle)
+        ok = diag_error_at(&cli->diags, (struct loc){.file = set.path},
+                           "'--rebuild' is for one target: name the part with '--target'");
+    else
+        ok = target ? verify_rebuilt(&set.views[0], target, json) : verify(cli, &set, json);
+    view_set_close(&set);
     build_end();
     return ok ? CLI_DONE : CLI_FAILED;
 }

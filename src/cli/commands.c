@@ -24,12 +24,20 @@ static const struct cli_option build_options[] = {
     {0},
 };
 
+/* Of every command that reads images. */
+#define TARGET_OPTION                                                                              \
+    {                                                                                              \
+        0, "target", "NAME", "of a bundle the part for target NAME alone"                          \
+    }
+
 static const struct cli_option image_options[] = {
+    [LIST_TARGET] = TARGET_OPTION,
     [LIST_JSON] = {0, "json", NULL, "print JSON"},
     {0},
 };
 
 static const struct cli_option verify_options[] = {
+    [VERIFY_TARGET] = TARGET_OPTION,
     [VERIFY_REBUILD] = {0, "rebuild", "TARGET.lua",
                         "also check that a fresh build gives these bytes"},
     [VERIFY_JSON] = {0, "json", NULL, "print JSON"},
@@ -37,6 +45,7 @@ static const struct cli_option verify_options[] = {
 };
 
 static const struct cli_option diff_options[] = {
+    [DIFF_TARGET] = TARGET_OPTION,
     [DIFF_FAIL_ON] = {0, "fail-on", "WORDS", "exit 1 on these, such as removed,size=5%"},
     [DIFF_JSON] = {0, "json", NULL, "print JSON"},
     {0},
@@ -50,6 +59,7 @@ static const struct cli_option header_options[] = {
 static const struct cli_option audit_options[] = {
     [AUDIT_LOOKUPS] = {0, "lookups", "FILE",
                        "what the engine asks for, as 'kpack lookups' prints it"},
+    [AUDIT_TARGET] = TARGET_OPTION,
     [AUDIT_FAIL_ON] = {0, "fail-on", "WORDS", "exit 1 on these (default: undeclared)"},
     [AUDIT_JSON] = {0, "json", NULL, "print JSON"},
     {0},
@@ -61,19 +71,23 @@ static const struct cli_option lookups_options[] = {
     {0},
 };
 
+static const struct cli_option bundle_options[] = {
+    [BUNDLE_FILE] = {'o', NULL, "FILE", "write the bundle to FILE"},
+    {0},
+};
+
 static const struct cli_option extract_options[] = {
-    [EXTRACT_FILE] = {'o', NULL, "FILE", "write the cubin to FILE (default: MODULE.cubin)"},
+    [EXTRACT_FILE] = {'o', NULL, "FILE", "write to FILE (default: MODULE.cubin)"},
+    [EXTRACT_TARGET] = {0, "target", "NAME",
+                        "of a bundle the part for NAME; without MODULE, all of it"},
+    [EXTRACT_FATBIN] = {0, "fatbin", NULL, "write a CUDA fatbin of all the images' cubins"},
+    [EXTRACT_CUDA] = {0, "cuda", "DIR", "with --fatbin: use fatbinary of the CUDA toolkit in DIR"},
     {0},
 };
 
 static const struct cli_option embed_options[] = {
     [EMBED_FILE] = {'o', NULL, "FILE", "write the object to FILE"},
     [EMBED_MACHINE] = {0, "machine", "NAME", "x86-64 or aarch64 (default: this host's)"},
-    {0},
-};
-
-static const struct cli_option report_options[] = {
-    [REPORT_FILE] = {'o', NULL, "FILE", "write the page to FILE"},
     {0},
 };
 
@@ -141,16 +155,20 @@ const struct cli_command cli_commands[] = {
     {"size", "IMAGE", "print what takes the bytes of an image",
      "Modules share packed groups: a module's packed bytes are its part of them, by raw size.\n",
      image_options, 1, 1, cmd_size},
-    {"report", "-o FILE IMAGE ...", "write a page about images for a browser",
-     "One HTML file that needs nothing else: what the images are, what takes their bytes,\n"
-     "entries with their resources, twins by target, levers, expected absences, and for two\n"
-     "images how the second differs from the first. Tables sort and search where scripts may\n"
-     "run.\n",
-     report_options, 1, SIZE_MAX, cmd_report},
-    {"extract", "IMAGE MODULE[:ENTRY]", "write a cubin out of an image to a file",
+    {"bundle", "-o FILE IMAGE ...", "join images of several targets in one file",
+     "The runtime opens a bundle as it opens an image and reads the part for its device alone.\n"
+     "Parts are the images given, byte for byte, by target; two images for one target or one\n"
+     "arch are an error. A bundle among the images stands for its parts. The commands that read\n"
+     "images show every part of a bundle, or with '--target' one; with '--json' they print\n"
+     "{\"parts\": {TARGET: ...}} then.\n",
+     bundle_options, 1, SIZE_MAX, cmd_bundle},
+    {"extract", "IMAGE ... [MODULE[:ENTRY]]", "write a cubin out of an image to a file",
      "A module that was compiled entry by entry has a cubin for each: name the entry; the\n"
-     "file is MODULE.ENTRY.cubin then.\n",
-     extract_options, 2, 2, cmd_extract},
+     "file is MODULE.ENTRY.cubin then. '--target' names the part of a bundle; without MODULE\n"
+     "that part is written to TARGET.kpk, the image that was bundled. '--fatbin' takes several\n"
+     "images, bundles as well, and writes CUDA's own container of the module's cubins in all\n"
+     "of them to MODULE.fatbin, through the CUDA toolkit's fatbinary.\n",
+     extract_options, 1, SIZE_MAX, cmd_extract},
     {"embed", "-o FILE IMAGE", "write an image as an object to link into a program",
      "The object's symbols are named after the image's file: for hopper.kpk kpk_image_hopper,\n"
      "its bytes, and kpk_image_hopper_size, their number; the C declarations are printed. Open\n"

@@ -11,6 +11,7 @@
 const struct output_kind output_image = {"an image", ".kpk", "\x89KPK\r\n\x1a\n"};
 const struct output_kind output_sidecar = {"an image's sidecar", ".kpk.json", "{\n  \"kpack\": "};
 const struct output_kind output_cubin = {"a cubin", ".cubin", "\177ELF"};
+const struct output_kind output_fatbin = {"a fatbin", ".fatbin", "\x50\xed\x55\xba"};
 const struct output_kind output_json = {"a compilation database", ".json", "[\n"};
 /* Whatever is linked, programs too, begins as an object does. */
 const struct output_kind output_object = {"an object file", ".o", NULL};

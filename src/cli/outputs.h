@@ -17,8 +17,8 @@ struct output_kind {
                          * no bytes say it */
 };
 
-extern const struct output_kind output_image, output_sidecar, output_cubin, output_json,
-    output_trace, output_object;
+extern const struct output_kind output_image, output_sidecar, output_cubin, output_fatbin,
+    output_json, output_trace, output_object;
 
 /* Whether what stands at `path`, if anything, is of the kind that is to be written there. */
 bool output_replaces(const char *path, const struct output_kind *kind, struct diags *diags);

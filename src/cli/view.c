@@ -1,9 +1,8 @@
 #include "cli/view.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "cli/report.h"
+#include "base/file.h"
 
 static const char *advice(kpk_status status)
 {
@@ -34,21 +33,48 @@ static void on_message(void *user, kpk_severity severity, const char *text)
     diag_add(&view->cli->diags, level, (struct loc){0}, "%s", text);
 }
 
-bool view_open(struct cli *cli, const char *path, struct view *view)
+/* Every index below comes from the image's own verified counts. */
+static void must(kpk_status status)
 {
-    *view = (struct view){.cli = cli, .path = path};
-    kpk_open_desc desc = {.message = on_message, .message_user = view};
-    kpk_status status = kpk_open(path, &desc, &view->image);
-    if (status == KPK_OK)
-        status = kpk_get_image(view->image, &view->info);
-    if (status == KPK_OK)
-        return true;
+    if (status != KPK_OK)
+        BUG(kpk_status_text(status));
+}
+
+static bool fail_open(struct view *view, kpk_status status)
+{
+    struct cli *cli = view->cli;
     const char *cause = view->cause, *next = advice(status);
     if (!cause)
-        cause = arena_printf(&cli->arena, "%s: %s", path, kpk_status_text(status));
+        cause = arena_printf(&cli->arena, "%s: %s", view->path, kpk_status_text(status));
     diag_error(&cli->diags, "%s%s%s", cause, next ? "; " : "", next ? next : "");
     view_close(view);
     return false;
+}
+
+bool view_open_file(struct cli *cli, const char *file, const kpk_part_info *part, struct view *view)
+{
+    *view = (struct view){.cli = cli, .file = file, .path = file};
+    kpk_open_desc desc = {.message = on_message, .message_user = view};
+    if (part) {
+        view->path = arena_printf(&cli->arena, "%s[%s]", file, part->target);
+        view->offset = part->offset;
+        desc.target = part->target;
+    }
+    kpk_status status = kpk_open(file, &desc, &view->image);
+    if (status == KPK_OK && (part || !kpk_part_count(view->image)))
+        status = kpk_get_image(view->image, &view->info);
+    return status == KPK_OK || fail_open(view, status);
+}
+
+bool view_open(struct cli *cli, const char *path, struct view *view)
+{
+    if (!view_open_file(cli, path, NULL, view))
+        return false;
+    if (view->info.target)
+        return true;
+    view_close(view);
+    return diag_error_at(&cli->diags, (struct loc){.file = path},
+                         "is a bundle, expected an image of one target");
 }
 
 void view_close(struct view *view)
@@ -57,33 +83,27 @@ void view_close(struct view *view)
     view->image = NULL;
 }
 
-bool view_set_open(struct cli *cli, const char *path, const char *target, struct view_set *out_set)
+bool view_verify(const struct view *view)
 {
-    *out_set = (struct view_set){.views = mem_alloc(1, sizeof *out_set->views)};
-    struct view *view = &out_set->views[0];
-    out_set->count = view_open(cli, path, view);
-    if (out_set->count && (!target || strcmp(view->info.target, target) == 0))
-        return true;
-    if (out_set->count)
-        diag_error_at(&cli->diags, (struct loc){.file = path}, "is for target '%s', not for '%s'",
-                      view->info.target, target);
-    view_set_close(out_set);
-    return false;
+    size_t errors = view->cli->diags.errors;
+    bool ok = kpk_verify(view->image) == KPK_OK;
+    if (!ok && view->cli->diags.errors == errors)
+        diag_error_at(&view->cli->diags, (struct loc){.file = view->path}, "the image is damaged");
+    return ok;
 }
 
-void view_set_close(struct view_set *set)
+bool view_bytes(const struct view *view, struct str *out)
 {
-    for (size_t i = 0; i < set->count; i++)
-        view_close(&set->views[i]);
-    free(set->views);
-    *set = (struct view_set){0};
-}
-
-/* Every index below comes from the image's own verified counts. */
-static void must(kpk_status status)
-{
-    if (status != KPK_OK)
-        BUG(kpk_status_text(status));
+    struct str file = {0};
+    uint64_t size = view->info.file_bytes;
+    bool ok = file_read(view->file, &file, &view->cli->diags);
+    if (ok && (file.len < size || file.len - size < view->offset))
+        ok = diag_error_at(&view->cli->diags, (struct loc){.file = view->path},
+                           "the file became shorter while it was read");
+    if (ok)
+        str_add(out, file.data + view->offset, size);
+    str_free(&file);
+    return ok;
 }
 
 kpk_module_info view_module(const struct view *view, uint32_t index)
@@ -182,18 +202,4 @@ char *view_block(const kpk_entry_info *entry, struct arena *arena)
         return arena_printf(arena, "%ux%ux%u", block.x, block.y, block.z);
     return block.y > 1 ? arena_printf(arena, "%ux%u", block.x, block.y)
                        : arena_printf(arena, "%u", block.x);
-}
-
-char *view_stamp(const struct view *view, struct arena *arena)
-{
-    const char *commit = NULL, *kpack = NULL, *text = view->info.stamp;
-    int dirty = false;
-    json_t *stamp = json_loads(text, 0, NULL);
-    if (stamp && json_unpack(stamp, "{s:s, s:s, s:b}", "kpack", &kpack, "commit", &commit, "dirty",
-                             &dirty) == 0)
-        text = arena_printf(arena, "commit %s%s, kpack %s", commit,
-                            dirty ? " and changes to it" : "", kpack);
-    char *said = report_name(arena, text);
-    json_decref(stamp);
-    return said;
 }

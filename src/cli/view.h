@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "cli/cli.h"
 #include "runtime/kpk.h"
 
@@ -16,25 +17,52 @@ struct view {
     kpk_image *image; /* owned */
     kpk_image_info info;
     struct cli *cli;
-    const char *path;  /* borrowed */
+    const char *file; /* borrowed */
+    const char
+        *path; /* for people: the file, or FILE[TARGET] for a part of a bundle; in the arena */
+    uint64_t offset;   /* of the image in its file */
     const char *cause; /* of a failed open; NULL: none was given */
 };
 
 /* Opens the image. When that fails there is one error: what the runtime found and expected, and
- * what to do. From then on the runtime's messages become diagnostics. */
+ * what to do. From then on the runtime's messages become diagnostics. A bundle is an error here. */
 bool view_open(struct cli *cli, const char *path, struct view *view);
 void view_close(struct view *view);
+
+/* The same for a file that may be a bundle: it has no info then. With `part` (NULL: none) it is,
+ * and that part is opened. */
+bool view_open_file(struct cli *cli, const char *file, const kpk_part_info *part,
+                    struct view *view);
 
 /* Every image of a file: the one that it is, or a bundle's parts, by target. */
 struct view_set {
     struct view *views; /* owned */
     size_t count;
-    bool bundle;
+    bool bundle;         /* false for one of its parts, which is treated as an image by itself */
+    const char *path;    /* of the file; borrowed */
+    uint64_t file_bytes; /* of the file */
 };
 
 /* Opens all of them, or with `target` (NULL: all) the one for that target. False with an error. */
 bool view_set_open(struct cli *cli, const char *path, const char *target, struct view_set *out_set);
 void view_set_close(struct view_set *set);
+
+/* The image for that target, NULL when there is none. */
+struct view *view_set_find(const struct view_set *set, const char *target);
+
+/* A line on a bundle as a whole; nothing for an image. */
+void view_set_head(const struct view_set *set);
+
+/* What --json prints of a set, from a value for each of its images, which it takes over: the
+ * image's, or for a bundle {"parts": {TARGET: value}}. */
+json_t *view_set_json(const struct view_set *set, json_t *const *values);
+void view_set_print_json(const struct view_set *set, json_t *(*value)(const struct view *view));
+
+/* Checks every byte of the image, of a bundle of all its parts. False with an error each. */
+bool view_verify(const struct view *view);
+
+/* Adds the image's own bytes, as they lie in the file. False with an error. */
+bool view_bytes(const struct view *view, struct str *out);
 
 /* Records by index; an index out of range is a bug. */
 kpk_module_info view_module(const struct view *view, uint32_t index);
@@ -56,19 +84,22 @@ size_t view_group_modules(const struct view *view, uint32_t group, uint32_t *out
  * mean 'y'?)"; in the arena. */
 char *view_absence(const struct view *view, const char *module, const char *entry);
 
-/* Finds what a user writes as MODULE or MODULE:ENTRY, or adds an error with the nearest name.
- * *out_entry is of use when the word names one: *out_named. */
-bool view_find(struct view *view, const char *word, uint32_t *out_module, bool *out_named,
-               kpk_entry_info *out_entry);
+/* What a user writes as MODULE or MODULE:ENTRY. */
+struct view_named {
+    uint32_t module;
+    bool named;           /* the word names an entry */
+    kpk_entry_info entry; /* of use then */
+};
+
+/* Finds it. NULL, or what there is to say when it is not there, with the nearest name; in the
+ * arena. view_find makes an error of that. */
+char *view_seek(const struct view *view, const char *word, struct view_named *out_named);
+bool view_find(struct view *view, const char *word, struct view_named *out_named);
 
 /* "256", "32x8", "16x16x2", "-" when not declared. */
 char *view_block(const kpk_entry_info *entry, struct arena *arena);
 /* "switch", "is1", "presence", "text" */
 const char *view_lever_kind(kpk_lever_kind kind);
-
-/* What the image's stamp says, "commit 1234 and changes to it, kpack 0.1.0"; one that we did not
- * write as it is, "" when there is none. In the arena. */
-char *view_stamp(const struct view *view, struct arena *arena);
 
 /* JSON of the whole image, of a module, of an entry: the fields and their order are a promise to
  * the scripts that read them. New references. */

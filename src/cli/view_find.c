@@ -58,18 +58,22 @@ static bool find_entry(const struct view *view, uint32_t index, const char *name
     return false;
 }
 
-bool view_find(struct view *view, const char *word, uint32_t *out_module, bool *out_named,
-               kpk_entry_info *out_entry)
+char *view_seek(const struct view *view, const char *word, struct view_named *out_named)
 {
     const char *colon = strchr(word, ':');
     size_t length = colon ? (size_t)(colon - word) : strlen(word);
-    char *module = arena_strndup(&view->cli->arena, word, length), *problem;
-    *out_named = colon;
-    if (kpk_find_module(view->image, module, out_module) != KPK_OK)
-        problem = module_absence(view, module);
-    else if (colon && !find_entry(view, *out_module, colon + 1, out_entry))
-        problem = entry_absence(view, *out_module, colon + 1);
-    else
-        return true;
-    return diag_error_at(&view->cli->diags, (struct loc){.file = view->path}, "%s", problem);
+    char *module = arena_strndup(&view->cli->arena, word, length);
+    *out_named = (struct view_named){.named = colon};
+    if (kpk_find_module(view->image, module, &out_named->module) != KPK_OK)
+        return module_absence(view, module);
+    if (colon && !find_entry(view, out_named->module, colon + 1, &out_named->entry))
+        return entry_absence(view, out_named->module, colon + 1);
+    return NULL;
+}
+
+bool view_find(struct view *view, const char *word, struct view_named *out_named)
+{
+    char *problem = view_seek(view, word, out_named);
+    return !problem ||
+           diag_error_at(&view->cli->diags, (struct loc){.file = view->path}, "%s", problem);
 }

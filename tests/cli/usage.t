@@ -5,7 +5,7 @@ import subprocess
 from harness import Folder, binary, check, golden, kpack, main, same, test, write
 
 HELP = [(), ("build",), ("list",), ("show",), ("verify",), ("diff",), ("coverage",), ("audit",), ("lookups",), 
-        ("size",), ("report",), ("extract",), ("embed",), ("header",), ("explain",), ("cache",), ("doctor",), ("help",)]
+        ("size",), ("bundle",), ("extract",), ("embed",), ("header",), ("explain",), ("cache",), ("doctor",), ("help",)]
 MISTAKES = {
     "nothing": [],
     "command": ["bild"],
@@ -33,10 +33,12 @@ MISTAKES = {
     "verify-rebuild": ["verify", "--rebuild"],
     "diff-one": ["diff", "a.kpk"],
     "lookups-source": ["lookups"],
-    "report-file": ["report", "a.kpk"],
-    "report-image": ["report", "-o", "a.html"],
-    "report-json": ["report", "--json", "-o", "a.html", "a.kpk"],
+    "bundle-file": ["bundle", "a.kpk"],
+    "bundle-image": ["bundle", "-o", "a.kpk"],
     "extract-module": ["extract", "a.kpk"],
+    "extract-words": ["extract", "a.kpk", "b.kpk", "m"],
+    "extract-fatbin": ["extract", "--fatbin", "a.kpk"],
+    "extract-cuda": ["extract", "--cuda=/usr", "a.kpk", "m"],
     "embed-file": ["embed", "a.kpk"],
     "embed-machine": ["embed", "-o", "a.o", "--machine=riscv64", "a.kpk"],
     "doctor-words": ["doctor", "who"],

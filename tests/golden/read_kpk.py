@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A second reader of .kpk images, written from src/runtime/FORMAT.md alone: read_kpk.py IMAGE
+"""A second reader of .kpk files, written from src/runtime/FORMAT.md alone: read_kpk.py FILE
 
-Checks all that FORMAT.md section 7 asks of a reader, decodes the groups with the zstd command, looks every
-entry up through the slots, and prints what the image says as JSON. No code is shared with the C reader.
+Checks all that FORMAT.md sections 7 and 9 ask of a reader, decodes the groups with the zstd command, looks every
+entry up through the slots, and prints what the image, or each part of a bundle, says as JSON. No code is shared with the C reader.
 """
 import hashlib
 import json
@@ -33,7 +33,7 @@ def check(condition, what):
         raise Damaged(what)
 
 
-# ---- XXH3 (the parts that images need: 64 bits up to 16 bytes, 128 bits past 240) ----------------
+# ---- XXH3 (the parts that files need: 64 bits up to 16 bytes, 128 bits past 16) -------------------
 
 def u32(data, at):
     return int.from_bytes(data[at:at + 4], "little")
@@ -105,11 +105,41 @@ def merge(lanes, secret_at, start):
     return avalanche(start & MASK)
 
 
+def mix(sums, data, at, other, secret_at):
+    """Two runs of 16 bytes into the two sums."""
+    for i, (a, b) in enumerate(((at, other), (other, at))):
+        key = secret_at + 16 * i
+        sums[i] += fold(u64(data, a) ^ u64(SECRET, key), u64(data, a + 8) ^ u64(SECRET, key + 8))
+        sums[i] = (sums[i] & MASK) ^ (u64(data, b) + u64(data, b + 8) & MASK)
+
+
+def short_digest(data):
+    """17 to 240 bytes."""
+    n = len(data)
+    sums = [n * PRIME64_1 & MASK, 0]
+    if n <= 128:
+        for i in range((n - 1) // 32, -1, -1):
+            mix(sums, data, 16 * i, n - 16 * (i + 1), 32 * i)
+    else:
+        for i in range(n // 32):
+            if i == 4:
+                sums = [avalanche(x) for x in sums]
+            mix(sums, data, 32 * i, 32 * i + 16, 32 * i if i < 4 else 3 + 32 * (i - 4))
+        if n // 32 == 4:
+            sums = [avalanche(x) for x in sums]
+        mix(sums, data, n - 16, n - 32, 103)
+    low = avalanche(sum(sums) & MASK)
+    high = -avalanche(sums[0] * PRIME64_1 + sums[1] * PRIME64_4 + n * PRIME64_2 & MASK) & MASK
+    return high.to_bytes(8, "big") + low.to_bytes(8, "big")
+
+
 def digest(data):
     """XXH3-128, canonical."""
     n = len(data)
+    if n <= 16:
+        raise NotImplementedError("digests of 16 bytes or less")
     if n <= 240:
-        raise NotImplementedError("digests of 240 bytes or less")
+        return short_digest(data)
     lanes = [PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1]
     for stripe in range((n - 1) // 64):
         accumulate(lanes, data, 64 * stripe, 8 * (stripe % 16))
@@ -125,6 +155,17 @@ def digest(data):
 
 # ---- The file ------------------------------------------------------------------------------------
 
+def read_prefix(data):
+    """What images and bundles have in common: the kind, and the three fields behind it."""
+    check(len(data) >= 24 and data[:8] == b"\x89KPK\r\n\x1a\n", "not a .kpk file")
+    version, header_size, file_size = struct.unpack_from("<IIQ", data, 8)
+    check(version == 1, f"unknown version {version}")
+    check(file_size == len(data), "file size")
+    check(header_size == 384 <= len(data), "header size")
+    check(digest(data[:368]) == data[368:384], "header digest")
+    return struct.unpack_from("<IIQQ", data, 24)
+
+
 class Image:
     def __init__(self, data):
         self.data = data
@@ -137,19 +178,12 @@ class Image:
             check(hashlib.blake2b(whole, digest_size=32).digest() == module["digest"], f"module {m}")
 
     def read_header(self):
-        data = self.data
-        check(len(data) >= 24 and data[:8] == b"\x89KPK\r\n\x1a\n", "not a .kpk file")
-        version, header_size, file_size = struct.unpack_from("<IIQ", data, 8)
-        check(version == 1, f"unknown version {version}")
-        check(file_size == len(data), "file size")
-        check(header_size == 384 <= len(data), "header size")
-        check(digest(data[:368]) == data[368:384], "header digest")
-        kind, count, self.index_offset, index_size = struct.unpack_from("<IIQQ", data, 24)
-        check(kind == 1, f"unknown kind {kind}")
+        kind, count, self.index_offset, index_size = read_prefix(self.data)
+        check(kind == 1, f"kind {kind}, expected an image")
         self.index_end = self.index_offset + index_size
-        check(count == 12 and self.index_offset == 384 and self.index_end <= file_size, "header")
-        check(not any(data[352:368]), "header reserved")
-        check(digest(data[384:self.index_end]) == data[48:64], "index digest")
+        check(count == 12 and self.index_offset == 384 and self.index_end <= len(self.data), "header")
+        check(not any(self.data[352:368]), "header reserved")
+        check(digest(self.data[384:self.index_end]) == self.data[48:64], "index digest")
 
     def read_sections(self):
         end, self.sections = self.index_offset, {}
@@ -288,9 +322,57 @@ class Image:
             "groups": len(self.groups), "slots": len(self.slots)}
 
 
+class Bundle:
+    """Every part of it is read, and every byte between them."""
+
+    def __init__(self, data):
+        kind, count, offset, size = read_prefix(data)
+        check(kind == 2, f"kind {kind}, expected a bundle")
+        check(1 <= count <= 256 and offset == 384 and 64 * count <= size <= 1 << 20, "bundle header")
+        check(offset + size <= len(data) and not any(data[64:368]), "bundle header")
+        table = data[offset:offset + size]
+        check(digest(table) == data[48:64], "table digest")
+        self.parts, end, archs = [], offset + size, set()  # (target, offset, image)
+        for i in range(count):
+            r = struct.unpack_from("<8IQQ16s", table, 64 * i)
+            target, arch = (self.text(table[64 * count:], *r[k:k + 2]) for k in (0, 2))
+            start, part_size = r[8], r[9]
+            check(r[7] == 0 and start == -(-end // 4096) * 4096, "part offset")
+            check(part_size >= 384 and start + part_size <= len(data), "part size")
+            check(not self.parts or self.parts[-1][0].encode() < target.encode(), "parts' order")
+            check(arch not in archs and not any(data[end:start]), "part arch or gap")
+            end = start + part_size
+            check(data[start + 368:start + 384] == r[10], "part digest")
+            image = Image(data[start:end])
+            own = image.target
+            check([own["name"], own["arch"], *own["compute"], own["min_driver"]] == [target, arch, *r[4:7]], "part record")
+            archs.add(arch)
+            self.parts.append((target, start, image))
+        check(end == len(data), "bytes behind the last part")
+
+    @staticmethod
+    def text(strings, offset, size):
+        check(size and offset + size < len(strings) and strings[offset + size] == 0, "string bounds")
+        check(b"\0" not in strings[offset:offset + size], "NUL in a string")
+        return strings[offset:offset + size].decode("utf-8")
+
+    def facts(self):
+        return {target: image.facts() for target, _, image in self.parts}
+
+
+def open_file(data):
+    check(len(data) >= 28, "not a .kpk file")
+    return Bundle(data) if data[24] == 2 else Image(data)
+
+
+def open_parts(data):
+    """[(target, offset)] of a bundle that is good in every byte."""
+    return [(target, offset) for target, offset, _ in Bundle(data).parts]
+
+
 def main():
     with open(sys.argv[1], "rb") as file:
-        image = Image(file.read())
+        image = open_file(file.read())
     json.dump(image.facts(), sys.stdout, indent=1, ensure_ascii=False)
     print()
 

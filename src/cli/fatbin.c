@@ -1,0 +1,109 @@
+#include "cli/fatbin.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/run.h"
+#include "cli/scratch.h"
+#include "compile/cuda.h"
+
+/* In a toolkit, and in NVIDIA's wheel of nvcc. */
+static const char *const folders[] = {"bin", "nvidia/cu13/bin", "nvidia/cuda_nvcc/bin", "."};
+
+static const char *tool_in(struct arena *arena, const char *dir)
+{
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        char *path = path_join(arena, path_join(arena, dir, folders[i]), "fatbinary");
+        if (file_is_regular(path) && access(path, X_OK) == 0)
+            return path;
+    }
+    return NULL;
+}
+
+/* Where a build would find CUDA, then PATH. */
+static const char *find_tool(struct cli *cli, const char *dir)
+{
+    struct cuda cuda = {0};
+    struct diags quiet = {0};
+    char *root = getcwd(NULL, 0);
+    const char *tool = dir ? tool_in(&cli->arena, dir) : NULL;
+    bool found = !dir && cuda_find(NULL, root ? root : ".", &cli->arena, &cuda, &quiet);
+    if (found)
+        tool = tool_in(&cli->arena, cuda.dir);
+    if (!tool && !dir)
+        tool = run_find(&cli->arena, "fatbinary");
+    free(root);
+    diag_free(&quiet);
+    if (tool)
+        return tool;
+    const char *looked = dir ? dir : found ? cuda.dir : NULL;
+    diag_error(&cli->diags,
+               "no program 'fatbinary' in %s%s%s%s: a fatbin is made by the CUDA toolkit's own (or "
+               "that of NVIDIA's wheel nvidia-cuda-nvcc); name its folder with --cuda",
+               looked ? "'" : "", looked ? looked : "", looked ? "'" : "",
+               dir      ? ""
+               : looked ? " or on PATH"
+                        : "PATH, and no CUDA found");
+    return NULL;
+}
+
+static bool check_archs(struct cli *cli, const struct fatbin_member *members, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(members[i].arch, members[j].arch) == 0)
+                return diag_error(&cli->diags,
+                                  "'%s' and '%s' both have it for %s: a fatbin holds one of them",
+                                  members[j].path, members[i].path, members[i].arch);
+    return true;
+}
+
+/* fatbinary takes a member as words joined by commas. */
+static bool check_folder(struct cli *cli, const char *folder)
+{
+    return !strchr(folder, ',') ||
+           diag_error(&cli->diags,
+                      "fatbinary takes no file whose name has a comma, as '%s' has: set TMPDIR",
+                      folder);
+}
+
+static bool run_tool(struct cli *cli, const char *tool, const char *folder,
+                     const struct fatbin_member *members, size_t count, struct str *out)
+{
+    struct arena *arena = &cli->arena;
+    const char *result = path_join(arena, folder, "all.fatbin");
+    const char **argv = arena_alloc(arena, count + 4, sizeof *argv);
+    struct run_output output = {0};
+    argv[0] = tool;
+    argv[1] = "-64";
+    argv[2] = arena_printf(arena, "--create=%s", result);
+    for (size_t i = 0; i < count; i++) {
+        char *path = path_join(arena, folder, arena_printf(arena, "%zu.cubin", i));
+        if (!file_publish(path, members[i].cubin, members[i].size, &cli->diags))
+            return false;
+        argv[3 + i] = arena_printf(arena, "--image3=kind=elf,sm=%s,file=%s",
+                                   members[i].arch + strlen("sm_"), path);
+    }
+    bool ok = run_program(argv, &output);
+    if (!ok)
+        diag_error(&cli->diags, "'%s' failed: %.*s", tool,
+                   (int)strcspn(str_text(&output.error), "\n"), str_text(&output.error));
+    run_free(&output);
+    return ok && file_read(result, out, &cli->diags);
+}
+
+bool fatbin_make(struct cli *cli, const char *cuda_dir, const struct fatbin_member *members,
+                 size_t count, struct str *out)
+{
+    if (!check_archs(cli, members, count))
+        return false;
+    const char *tool = find_tool(cli, cuda_dir);
+    const char *folder = tool ? scratch_make(cli, "fatbin") : NULL;
+    if (!folder)
+        return false;
+    bool ok = check_folder(cli, folder) && run_tool(cli, tool, folder, members, count, out);
+    scratch_remove(folder);
+    return ok;
+}
