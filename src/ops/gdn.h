@@ -179,7 +179,8 @@ KPK_API void gdn_scratch_sizes(const struct gdn_args *args, struct gdn_scratch *
 /* What the checks before a launch say: KPK_OK, or KPK_ERR_UNSUPPORTED with the message in text. */
 KPK_API kpk_status gdn_check(const struct gdn_args *args, char *text, size_t size);
 
-/* Nothing to do: batch, num_chunks or (not varlen) seq_len is 0. */
+/* Nothing to do: batch, num_chunks or (not varlen) seq_len is 0. gdn_check refuses a num_chunks of
+ * 0 that cu_seqlens_host contradicts. */
 KPK_API bool gdn_is_empty(const struct gdn_args *args);
 
 /* ---- Guards: pure functions. The reason why a kernel does not run, NULL when it does ----------

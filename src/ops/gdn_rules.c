@@ -342,10 +342,11 @@ kpk_status gdn_check(const struct gdn_args *args, char *text, size_t size)
 {
     if (size > 0)
         text[0] = '\0';
-    if (gdn_is_empty(args))
-        return KPK_OK;
+    const bool has_offsets = args->is_varlen && args->cu_seqlens_host != NULL && args->batch != 0;
+    if (gdn_is_empty(args)) /* or only miscounted */
+        return has_offsets ? check_offsets(args, text, size) : KPK_OK;
     kpk_status status = check_shape(args, text, size);
-    if (status == KPK_OK && args->is_varlen && args->cu_seqlens_host != NULL)
+    if (status == KPK_OK && has_offsets)
         status = check_offsets(args, text, size);
     if (status == KPK_OK)
         status = check_pointers(args, text, size);

@@ -531,7 +531,7 @@ static void offset_checks(void **state)
 {
     static const int32_t rising[3] = {0, 130, 260}, negative[3] = {-1, 130, 260},
                          falling[3] = {0, 130, 129}, empty_middle[3] = {0, 0, 130},
-                         shorter[3] = {0, 64, 128};
+                         shorter[3] = {0, 64, 128}, nobody[3] = {7, 7, 7};
 
     (void)state;
 #define VARLEN(offsets) (a.is_varlen = true, a.cu_seqlens = 0x90000, a.cu_seqlens_host = (offsets))
@@ -540,6 +540,11 @@ static void offset_checks(void **state)
     CHECK_WITH(VARLEN(negative), "cu_seqlens[0]=-1 must not be negative");
     CHECK_WITH(VARLEN(falling), "cu_seqlens must not decrease: [2]=129 follows 130");
     CHECK_WITH(VARLEN(shorter), "num_chunks=3 must be 1, the maximum over the sequences");
+    CHECK_WITH((VARLEN(rising), a.num_chunks = 0), "num_chunks=0 must be 3, the maximum");
+    CHECK_WITH((VARLEN(falling), a.num_chunks = 0), "cu_seqlens must not decrease");
+    CHECK_WITH((VARLEN(nobody), a.num_chunks = 0), NULL);
+    CHECK_WITH((VARLEN(nobody), a.num_chunks = 1), "num_chunks=1 must be 0, the maximum");
+    CHECK_WITH((VARLEN(rising), a.num_chunks = 0, a.batch = 0), NULL);
     CHECK_WITH((VARLEN(rising), a.total_tokens = 260), NULL);
     CHECK_WITH((VARLEN(rising), a.total_tokens = 259),
                "cu_seqlens[2]=260 exceeds the 259 rows given");
