@@ -54,6 +54,7 @@ static_assert(K_DIM == GDN_K_DIM && V_DIM == GDN_V_DIM && CHUNK == GDN_CHUNK &&
 #define KPK_SMEM_gated_delta_rule_chunk_fwd_o_hopper GDN_FWD_O_HOPPER_SMEM
 #define KPK_BLOCK_gated_delta_rule_chunk_fwd_o_hopper (int)(GDN_FWD_O_BLOCK)
 
+#include "gdn_entry.cuh"
 #include "gdn_fwd_o.cuh"
 #include "gdn_vblock.cuh"
 #include "gdn_wu.cuh"
@@ -62,7 +63,6 @@ namespace fla
 {
 alignas(1024) u8 gdn_smem[EMU_SMEM];
 #include "gated_delta_rule_fla.cu"
-#undef SPINE_PARAMETERS
 } // namespace fla
 namespace mma8
 {
@@ -73,7 +73,6 @@ namespace tc
 {
 alignas(1024) u8 gdn_smem[EMU_SMEM];
 #include "gated_delta_rule_chunk_tc.cu"
-#undef SPINE_PARAMETERS
 } // namespace tc
 namespace split
 {

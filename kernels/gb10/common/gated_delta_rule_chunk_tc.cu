@@ -4,7 +4,7 @@
 // with S and d as one bf16 limb (_tcfuse) or two (_tcfuse_x2: high, then low, into the same sums).
 // Tiles are stored as they are in memory, rows PITCH apart, and transposed by ldmatrix where a product
 // needs it, so that the snapshot and uc leave in 16-byte pieces.
-#include "gdn.cuh"
+#include "gdn_entry.cuh"
 
 typedef gdn_padded<PITCH> gdn_tc_tile;
 
@@ -199,21 +199,15 @@ DEVICE void gdn_tc_spine(void *h_state, const bf16 *w, const bf16 *u, const bf16
                 make_float2(s[j][2 * half], s[j][2 * half + 1]);
 }
 
-#define SPINE_PARAMETERS                                                                           \
-    void *h_state, const bf16 *w, const bf16 *u, const bf16 *key, const float * /*gate*/,          \
-        const float *gc, bf16 *s_out, bf16 *uc_out, u32 /*batch*/, u32 seq_len, u32 num_chunks,    \
-        u32 nk, u32 nv, u32 /*k_dim*/, u32 /*v_dim*/, u32 qk_stride, u32 /*gb_stride*/,            \
-        u32 h_state_is_table, const int *cu_seqlens, const int * /*cu_chunks*/, u32 is_varlen
-
 extern "C" __global__ void __launch_bounds__(GDN_TC_THREADS)
-    gated_delta_rule_chunk_delta_h_tcfuse(SPINE_PARAMETERS)
+    gated_delta_rule_chunk_delta_h_tcfuse(GDN_SPINE_PARAMETERS)
 {
     gdn_tc_spine<1>(h_state, w, u, key, gc, s_out, uc_out, seq_len, num_chunks, nk, nv, qk_stride,
                     h_state_is_table, cu_seqlens, is_varlen);
 }
 
 extern "C" __global__ void __launch_bounds__(GDN_TC_THREADS)
-    gated_delta_rule_chunk_delta_h_tcfuse_x2(SPINE_PARAMETERS)
+    gated_delta_rule_chunk_delta_h_tcfuse_x2(GDN_SPINE_PARAMETERS)
 {
     gdn_tc_spine<2>(h_state, w, u, key, gc, s_out, uc_out, seq_len, num_chunks, nk, nv, qk_stride,
                     h_state_is_table, cu_seqlens, is_varlen);

@@ -1,5 +1,6 @@
 // gated_delta_rule_fla.cu: the chunked gated delta rule in three launches: recompute_wu, one of the
 // state spines, chunk_fwd_o. The portable kernels; twins live in modules of their own.
+#include "gdn_entry.cuh"
 #include "gdn_fwd_o.cuh"
 #include "gdn_spine.cuh"
 #include "gdn_vblock.cuh"
@@ -29,22 +30,16 @@ static_assert(KPK_BLOCK_gated_delta_rule_recompute_wu == GDN_WU_THREADS &&
 extern __shared__ __align__(128) unsigned char gdn_smem[];
 
 extern "C" __global__ void __launch_bounds__(GDN_WU_THREADS)
-    gated_delta_rule_recompute_wu(const bf16 *key, const bf16 *value, const float *gate,
-                                  const float *beta, bf16 *w_out, bf16 *u_out, float *gc_out,
-                                  u32 /*batch*/, u32 seq_len, u32 num_chunks, u32 nk, u32 nv,
-                                  u32 /*k_dim*/, u32 /*v_dim*/, u32 qk_stride, u32 v_stride,
-                                  u32 gb_stride, const int *cu_seqlens, const int * /*cu_chunks*/,
-                                  u32 is_varlen)
+    gated_delta_rule_recompute_wu(GDN_WU_PARAMETERS)
 {
     gdn_wu_smem &smem = *(gdn_wu_smem *)gdn_smem;
     const u32 c = blockIdx.x, vh = blockIdx.y;
-    const gdn_sequence sequence = gdn_locate(blockIdx.z, seq_len, num_chunks, cu_seqlens, is_varlen);
-    if (c >= sequence.chunks)
+    const gdn_chunk chunk = gdn_my_chunk(c, seq_len, num_chunks, cu_seqlens, is_varlen);
+    if (!chunk.exists())
         return;
     const int thread = (int)threadIdx.x, lane = thread & 31, warp = thread >> 5;
-    const int rows = gdn_rows(sequence, c);
-    const u64 token = sequence.token + (u64)c * CHUNK;
-    const u64 base = (sequence.chunk + c) * nv + vh;
+    const int rows = chunk.rows();
+    const u64 token = chunk.token(), base = chunk.base(vh, nv);
     const u32 kh = vh / (nv / nk);
     const float *gates = gate + token * gb_stride + vh, *betas = beta + token * gb_stride + vh;
 
@@ -122,42 +117,37 @@ DEVICE gdn_spine_head gdn_my_head(u32 b, void *h_state, const bf16 *w, const bf1
     return head;
 }
 
-// The argument list of every spine but _tma, and the head that it describes.
-#define SPINE_PARAMETERS                                                                           \
-    void *h_state, const bf16 *w, const bf16 *u, const bf16 *key, const float * /*gate*/,             \
-        const float *gc, bf16 *s_out, bf16 *uc_out, u32 batch, u32 seq_len, u32 num_chunks, u32 nk,  \
-        u32 nv, u32 /*k_dim*/, u32 /*v_dim*/, u32 qk_stride, u32 /*gb_stride*/,                    \
-        u32 h_state_is_table, const int *cu_seqlens, const int * /*cu_chunks*/, u32 is_varlen
+// The head that a spine's arguments describe.
 #define SPINE_HEAD(b)                                                                              \
     gdn_my_head(b, h_state, w, u, key, gc, s_out, uc_out, seq_len, num_chunks, nk, nv, qk_stride,  \
                 h_state_is_table, cu_seqlens, is_varlen)
 
 extern "C" __global__ void __launch_bounds__(2 * V_DIM)
-    gated_delta_rule_chunk_delta_h_ksplit(SPINE_PARAMETERS)
+    gated_delta_rule_chunk_delta_h_ksplit(GDN_SPINE_PARAMETERS)
 {
     gdn_spine_double(*(gdn_spine_slots *)gdn_smem, SPINE_HEAD(blockIdx.y), gdn_chunk_two_pass);
 }
 
 extern "C" __global__ void __launch_bounds__(2 * V_DIM)
-    gated_delta_rule_chunk_delta_h_pipe(SPINE_PARAMETERS)
+    gated_delta_rule_chunk_delta_h_pipe(GDN_SPINE_PARAMETERS)
 {
     gdn_spine_double(*(gdn_spine_slots *)gdn_smem, SPINE_HEAD(blockIdx.y), gdn_chunk_fused<2>);
 }
 
 extern "C" __global__ void __launch_bounds__(2 * V_DIM)
-    gated_delta_rule_chunk_delta_h_vfused(SPINE_PARAMETERS)
+    gated_delta_rule_chunk_delta_h_vfused(GDN_SPINE_PARAMETERS)
 {
     gdn_spine_single<2>(*(gdn_spine_slot1 *)gdn_smem, SPINE_HEAD(blockIdx.y));
 }
 
 extern "C" __global__ void __launch_bounds__(4 * V_DIM)
-    gated_delta_rule_chunk_delta_h_vtile(SPINE_PARAMETERS)
+    gated_delta_rule_chunk_delta_h_vtile(GDN_SPINE_PARAMETERS)
 {
     gdn_spine_single<4>(*(gdn_spine_slot1 *)gdn_smem, SPINE_HEAD(blockIdx.y));
 }
 
 extern "C" __global__ void __launch_bounds__(4 * DV_BLK)
-    gated_delta_rule_chunk_delta_h_tc_vblock(SPINE_PARAMETERS)
+    gated_delta_rule_chunk_delta_h_tc_vblock(GDN_SPINE_PARAMETERS)
 {
     gdn_spine_vblock(*(gdn_vblock_smem *)gdn_smem, SPINE_HEAD(blockIdx.y % batch),
                      (int)(blockIdx.y / batch) * DV_BLK);
@@ -224,21 +214,16 @@ extern "C" __global__ void __launch_bounds__(2 * V_DIM)
 }
 
 extern "C" __global__ void __launch_bounds__(GDN_FWD_O_THREADS)
-    gated_delta_rule_chunk_fwd_o(const bf16 *query, const bf16 *key, const float * /*gate*/,
-                                 const float *gc, const bf16 *s_in, const bf16 *uc_in, bf16 *output,
-                                 u32 /*batch*/, u32 seq_len, u32 num_chunks, u32 nk, u32 nv,
-                                 u32 /*k_dim*/, u32 /*v_dim*/, u32 qk_stride, u32 /*gb_stride*/,
-                                 const int *cu_seqlens, const int * /*cu_chunks*/, u32 is_varlen)
+    gated_delta_rule_chunk_fwd_o(GDN_FWD_O_PARAMETERS)
 {
     gdn_fwd_o_smem &smem = *(gdn_fwd_o_smem *)gdn_smem;
     const u32 c = blockIdx.x, vh = blockIdx.y;
-    const gdn_sequence sequence = gdn_locate(blockIdx.z, seq_len, num_chunks, cu_seqlens, is_varlen);
-    if (c >= sequence.chunks)
+    const gdn_chunk chunk = gdn_my_chunk(c, seq_len, num_chunks, cu_seqlens, is_varlen);
+    if (!chunk.exists())
         return;
     const int thread = (int)threadIdx.x, lane = thread & 31, warp = thread >> 5;
-    const int rows = gdn_rows(sequence, c);
-    const u64 token = sequence.token + (u64)c * CHUNK;
-    const u64 base = (sequence.chunk + c) * nv + vh;
+    const int rows = chunk.rows();
+    const u64 token = chunk.token(), base = chunk.base(vh, nv);
     const u64 head = token * qk_stride + (vh / (nv / nk)) * K_DIM;
 
     gdn_load_rows<gdn_swizzled>(smem.q, query + head, qk_stride, rows, thread, GDN_FWD_O_THREADS);

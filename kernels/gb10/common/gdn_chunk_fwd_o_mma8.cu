@@ -1,5 +1,6 @@
 // gdn_chunk_fwd_o_mma8.cu: the twin of gated_delta_rule_chunk_fwd_o for 16-byte aligned q and k rows,
 // byte-identical to it: asynchronous copies, Q K^T on eight warps beside Q S on the other eight.
+#include "gdn_entry.cuh"
 #include "gdn_fwd_o.cuh"
 
 static_assert(sizeof(gdn_fwd_o_smem) == KPK_SMEM_gated_delta_rule_chunk_fwd_o_mma8,
@@ -10,22 +11,16 @@ static_assert(KPK_BLOCK_gated_delta_rule_chunk_fwd_o_mma8 == GDN_FWD_O_THREADS,
 extern __shared__ __align__(128) u8 gdn_smem[];
 
 extern "C" __global__ void __launch_bounds__(GDN_FWD_O_THREADS, 2)
-    gated_delta_rule_chunk_fwd_o_mma8(const bf16 *query, const bf16 *key, const float * /*gate*/,
-                                      const float *gc, const bf16 *s_in, const bf16 *uc_in,
-                                      bf16 *output, u32 /*batch*/, u32 seq_len, u32 num_chunks,
-                                      u32 nk, u32 nv, u32 /*k_dim*/, u32 /*v_dim*/, u32 qk_stride,
-                                      u32 /*gb_stride*/, const int *cu_seqlens,
-                                      const int * /*cu_chunks*/, u32 is_varlen)
+    gated_delta_rule_chunk_fwd_o_mma8(GDN_FWD_O_PARAMETERS)
 {
     gdn_fwd_o_smem &smem = *(gdn_fwd_o_smem *)gdn_smem;
     const u32 c = blockIdx.x, vh = blockIdx.y;
-    const gdn_sequence sequence = gdn_locate(blockIdx.z, seq_len, num_chunks, cu_seqlens, is_varlen);
-    if (c >= sequence.chunks)
+    const gdn_chunk chunk = gdn_my_chunk(c, seq_len, num_chunks, cu_seqlens, is_varlen);
+    if (!chunk.exists())
         return;
     const int thread = (int)threadIdx.x, lane = thread & 31, warp = thread >> 5;
-    const int rows = gdn_rows(sequence, c);
-    const u64 token = sequence.token + (u64)c * CHUNK;
-    const u64 base = (sequence.chunk + c) * nv + vh;
+    const int rows = chunk.rows();
+    const u64 token = chunk.token(), base = chunk.base(vh, nv);
     const u64 head = token * qk_stride + (vh / (nv / nk)) * K_DIM;
     struct plain : gdn_padded<V_DIM> {
     };

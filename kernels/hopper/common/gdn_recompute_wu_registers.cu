@@ -1,7 +1,7 @@
 // gdn_recompute_wu_registers.cu: the twin of gated_delta_rule_recompute_wu_hopper, with its bits. The columns of W and
 // U stand on the M side of the products, so that what one leaves in registers is the next one's A operand; V and
 // K are staged by 16-byte copies, and U and W leave through their places.
-#include "gdn.cuh"
+#include "gdn_entry.cuh"
 
 #define GDN_WU_THREADS 256
 static_assert(PITCH_X % 8 == 0 && PITCH_X / 8 % 2 == 1, "16-byte rows in eight different bank groups");
@@ -137,22 +137,16 @@ DEVICE void gdn_wu_copy_out(bf16 *to, const u8 *tile, int rows, int thread)
 }
 
 extern "C" __global__ void __launch_bounds__(GDN_WU_THREADS, 3)
-    gated_delta_rule_recompute_wu_registers(const bf16 *key, const bf16 *value, const float *gate,
-                                            const float *beta, bf16 *w_out, bf16 *u_out, float *gc_out,
-                                            u32 /*batch*/, u32 seq_len, u32 num_chunks, u32 nk, u32 nv,
-                                            u32 /*k_dim*/, u32 /*v_dim*/, u32 qk_stride, u32 v_stride,
-                                            u32 gb_stride, const int *cu_seqlens,
-                                            const int * /*cu_chunks*/, u32 is_varlen)
+    gated_delta_rule_recompute_wu_registers(GDN_WU_PARAMETERS)
 {
     gdn_wu_smem &smem = *(gdn_wu_smem *)gdn_smem;
     const u32 c = blockIdx.x, vh = blockIdx.y;
-    const gdn_sequence sequence = gdn_locate(blockIdx.z, seq_len, num_chunks, cu_seqlens, is_varlen);
-    if (c >= sequence.chunks)
+    const gdn_chunk chunk = gdn_my_chunk(c, seq_len, num_chunks, cu_seqlens, is_varlen);
+    if (!chunk.exists())
         return;
     const int thread = (int)threadIdx.x, lane = thread & 31, warp = thread >> 5;
-    const int rows = gdn_rows(sequence, c);
-    const u64 token = sequence.token + (u64)c * CHUNK;
-    const u64 base = (sequence.chunk + c) * nv + vh;
+    const int rows = chunk.rows();
+    const u64 token = chunk.token(), base = chunk.base(vh, nv);
 
     gdn_copy_chunk<gdn_swizzled>(smem_address(smem.k), key + token * qk_stride + (vh / (nv / nk)) * K_DIM,
                                  qk_stride, rows, thread, GDN_WU_THREADS);
