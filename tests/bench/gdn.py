@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Speed of the GDN routes and kernels, with their f64 error, beside FLA's Triton kernels and the floors.
 
-    gdn.py [--rounds N] [--tokens T,T] [--heads NV,NV] [--no-fla] [--no-varlen] [--no-error]
+    gdn.py [--rounds N] [--tokens T,T] [--heads NV,NV] [--no-fla] [--no-varlen] [--no-error] [--default]
 
 nk = 16. One process; every candidate is one captured graph, replayed in turns; medians in microseconds.
-FLA is fla-core's chunk_gated_delta_rule; its layout copies are made outside the timing.
+FLA is fla-core's chunk_gated_delta_rule; its layout copies are made outside the timing. --default measures the
+default route and its kernels alone. Ends with the tables of RESULTS.md and with what must hold; exits 1 when
+something does not.
 """
 import argparse
 import os
@@ -18,14 +20,13 @@ import torch
 
 import harness
 import kpk
-from gdn_ops import ROUTES, Gdn, Problem
+from gdn_ops import KERNELS, ROUTES, Gdn, Problem, entries
 
 NK = 16
 TOKENS = [64, 512, 2048, 4096, 8192, 32768]
 COPY_BYTES_PER_US = 4.3e6  # one H200, device-to-device copy, read plus written
 FLOPS_PER_US = 790e6
-KERNELS = ("wu", "wu_hopper", "wu_registers", "ksplit", "vfused", "pipe", "tma", "vtile", "tc_vblock", "tcfuse",
-           "tcfuse_x2", "x2_v32", "x2_v64", "fwd_o", "mma8", "fwd_o_hopper")
+TENSOR = ("hopper", "x2_parents", "tc_vblock")  # routes whose spine is on the tensor cores
 
 
 def floors(problem):
@@ -62,51 +63,93 @@ class Fla:
         return out.flatten(0, 1), state
 
 
-def candidates(context, problem, options):
-    """{name: call} of whole routes, and of single kernels over the scratch that a route left."""
-    calls = {}
-    for name in ROUTES:
-        ops = Gdn(context.image, name)
-        if name == "tma" and problem.varlen:
-            continue
-        calls[name] = lambda ops=ops: ops.prefill(problem.args())
-    if not options.no_fla:
-        calls["FLA"] = Fla(problem)
-    for name in KERNELS:
-        if not (name == "tma" and problem.varlen):
-            calls[f"  {name}"] = lambda name=name: problem.run_stage(name)
-    return calls
+class Case:
+    """One shape: its candidates, their times and errors, and the floors."""
 
-
-def errors(problem, calls):
-    """{name: (output, state)} relative to the f64 recurrence."""
-    out64, h64, _ = problem.recurrence()
-    found = {}
-    for name, call in calls.items():
-        if name.startswith(" "):
-            continue
+    def __init__(self, context, label, problem, options):
+        self.label, self.problem, self.fla = label, problem, None if options.no_fla else Fla(problem)
+        self.routes = {name: Gdn(context.image, name) for name in (["hopper"] if options.default else ROUTES)
+                       if not (name == "tma" and problem.varlen)}
+        self.floors = floors(problem)
+        self.errors = {} if options.no_error else self.measure_errors()
+        kernels = [name for name in KERNELS if not (name == "tma" and problem.varlen)]
+        if options.default:
+            self.run("hopper")
+            kernels = [name for name in kernels
+                       if KERNELS[name][1].removeprefix("gated_delta_rule_") in entries(self.routes["hopper"].route)]
+        calls = {name: lambda name=name: self.run(name) for name in self.routes}
+        if self.fla:
+            calls["FLA"] = self.fla
+        calls.update({f" {name}": lambda name=name: problem.run_stage(name) for name in kernels})
         problem.reset()
-        result = call()
-        out, h = result if name == "FLA" else (problem.out[:problem.tokens], problem.state())
-        found[name] = harness.rel_rms(out, out64), harness.rel_rms(h, h64)
-    return found
+        self.run("hopper")  # leaves valid scratch to the single kernels
+        self.times = harness.time_interleaved({name: [call] for name, call in calls.items()}, rounds=options.rounds)
+
+    def run(self, name):
+        self.routes[name].prefill(self.problem.args())
+
+    def measure_errors(self):
+        """{route: (output, state)} relative to the f64 recurrence."""
+        problem, found = self.problem, {}
+        out64, h64, _ = problem.recurrence()
+        for name in self.routes:
+            problem.reset()
+            self.run(name)
+            found[name] = (harness.rel_rms(problem.out[:problem.tokens], out64),
+                           harness.rel_rms(problem.state(), h64))
+        if self.fla:
+            out, h = self.fla()
+            found["FLA"] = harness.rel_rms(out, out64), harness.rel_rms(h, h64)
+        return found
+
+    def summary(self):
+        """The default route beside the peer and the floors."""
+        ours, its = self.times["hopper"], self.times.get("FLA")
+        row = {"case": self.label, "hopper us": ours}
+        if its:
+            row.update({"FLA us": its, "hopper / FLA": ours / its})
+        row.update({"floor: 3 launches": self.floors[0], "1 launch": self.floors[1], "products": self.floors[2],
+                    "hopper / floor": ours / max(self.floors[0], self.floors[2])})
+        for name in self.errors and ("hopper", "FLA"):
+            if name in self.errors:
+                row.update({f"output error {name}": self.errors[name][0], f"state error {name}": self.errors[name][1]})
+        return row
+
+    def faults(self):
+        """What must hold of the times and errors and does not."""
+        times, errors = self.times, self.errors
+        if " pipe" in times and " vfused" in times and times[" pipe"] > times[" vfused"]:
+            yield f"_pipe takes {times[' pipe']:.1f} us, _vfused {times[' vfused']:.1f}"
+        scalar = [name for name in self.routes if name not in TENSOR]
+        for name in TENSOR:
+            for other in scalar if name in times else ():
+                if times[name] >= times[other]:
+                    yield f"{name} takes {times[name]:.1f} us, {other} {times[other]:.1f}"
+        for name in self.routes if "FLA" in errors else ():
+            if any(mine >= its for mine, its in zip(errors[name], errors["FLA"])):
+                yield f"{name}'s errors {errors[name]} are not under FLA's {errors['FLA']}"
 
 
-def measure(context, label, problem, options):
-    calls = candidates(context, problem, options)
-    error = {} if options.no_error else errors(problem, calls)
-    problem.reset()
-    calls["pipe"]()  # leaves valid scratch to the single kernels
-    times = harness.time_interleaved({name: [call] for name, call in calls.items()}, rounds=options.rounds)
-    three, fused, flops = floors(problem)
-    print(f"{label}: floors: three launches {three:.1f} us, one {fused:.1f} us, products {flops:.1f} us")
-    rows = []
-    for name, microseconds in times.items():
-        out, state = error.get(name, ("", ""))
-        rows.append({"route or kernel": name, "us": microseconds, "x FLA": microseconds / times["FLA"] if
-                     "FLA" in times and not name.startswith(" ") else "", "output error": out, "state error": state})
-    print("    " + harness.table(rows).replace("\n", "\n    "), flush=True)
-    return times
+def cell(value):
+    if not isinstance(value, float):
+        return str(value)
+    if value < 0.1:
+        return f"{value:.2e}".replace("e-0", "e-")
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
+
+
+def markdown(rows):
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    lines = [names, ["---"] * len(names)] + [[cell(row.get(name, "-")) for name in names] for row in rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def cases(context, options):
+    for nv in map(int, options.heads.split(",")):
+        for tokens in map(int, options.tokens.split(",")):
+            yield f"T={tokens} nv={nv}", Problem(context, [tokens], NK, nv, state="zeros")
+    if not options.no_varlen:
+        yield "8 x 4096 varlen nv=32", Problem(context, [4096] * 8, NK, 32, varlen=True, state="zeros")
 
 
 def main():
@@ -114,19 +157,29 @@ def main():
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--tokens", default=",".join(map(str, TOKENS)))
     parser.add_argument("--heads", default="32,48")
-    for flag in ("fla", "varlen", "error"):
-        parser.add_argument(f"--no-{flag}", action="store_true")
+    for flag in ("no-fla", "no-varlen", "no-error", "default"):
+        parser.add_argument(f"--{flag}", action="store_true")
     options = parser.parse_args()
     torch.zeros(1, device="cuda:0")
     context = harness.Context(kpk.Image(kpk.find("hopper.kpk")))
     print(f"{torch.cuda.get_device_name(0)}, PyTorch {torch.__version__}, medians of {options.rounds} rounds")
-    for nv in map(int, options.heads.split(",")):
-        for tokens in map(int, options.tokens.split(",")):
-            measure(context, f"T={tokens} nv={nv}", Problem(context, [tokens], NK, nv, state="zeros"), options)
-    if not options.no_varlen:
-        lens = [4096] * 8
-        measure(context, "8 x 4096 varlen nv=32", Problem(context, lens, NK, 32, varlen=True, state="zeros"), options)
+    measured, faults = [], []
+    for label, problem in cases(context, options):
+        case = Case(context, label, problem, options)
+        del case.problem, case.fla  # the next case's memory
+        torch.cuda.empty_cache()
+        measured.append(case)
+        print(f"{label}: " + ", ".join(f"{name.strip()} {cell(time)}" for name, time in case.times.items()), flush=True)
+        faults += [f"{label}: {fault}" for fault in case.faults()]
+    print("\n" + markdown([case.summary() for case in measured]))
+    for title, is_kernel in (("Routes", False), ("Kernels alone", True)):
+        rows = [{"case": case.label, **{name.strip(): time for name, time in case.times.items()
+                                        if name.startswith(" ") == is_kernel}} for case in measured]
+        print(f"\n{title}, us:\n\n" + markdown(rows))
+    print("\n" + ("\n".join(["DOES NOT HOLD:"] + faults) if faults else
+                  "holds: _pipe <= _vfused, tensor-core routes faster than scalar ones, errors under FLA's"))
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

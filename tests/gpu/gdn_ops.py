@@ -6,7 +6,7 @@ import os
 import torch
 
 import kpk
-from harness import bits, check
+from harness import bits, check, same_bits
 
 CHUNK, DIM = 64, 128
 U32, U64 = C.c_uint32, C.c_uint64
@@ -134,14 +134,25 @@ def chunks_of(tokens):
 
 
 def make_gates(context, tokens, nv, kind):
-    """Linear decays: "model" as the gate's formula gives them, a number, or a list to draw from."""
+    """Linear decays: "model" as the gate's formula gives them, a number, a list to draw from, or a tuple that tokens
+    take in turn."""
     if kind == "model":
         a = context.randn(tokens, nv) * 2
         return torch.exp(-torch.exp(context.randn(nv) * 0.5) * torch.nn.functional.softplus(a - 2))
     if isinstance(kind, (int, float)):
         return torch.full((tokens, nv), float(kind), device=context.device)
     values = torch.tensor(kind, dtype=torch.float32, device=context.device)
+    if isinstance(kind, tuple):
+        return values[torch.arange(tokens, device=context.device) % len(kind)][:, None].expand(tokens, nv)
     return values[context.randint(0, len(kind), (tokens, nv))]
+
+
+UNUSED = 123.0  # what a pool of states holds where no sequence's state is
+
+
+def make_pool(slots, nv, device):
+    """Room for states, one a row, with a gap after each."""
+    return torch.full((slots, nv * DIM * DIM + 64), UNUSED, device=device)
 
 
 class Problem:
@@ -198,11 +209,13 @@ class Problem:
         self.s = torch.empty(blocks, DIM, DIM, **bf16)
         self.gc = torch.empty(blocks, CHUNK, device=device)
         self.out = torch.empty(rows, self.nv, DIM, **bf16)
-        # The table's pool: states in another order, with unused ones between.
-        self.pool = torch.empty(2 * self.batch + 1, self.nv, DIM, DIM, device=device)
-        self.slots = [2 * b + 1 for b in reversed(range(self.batch))]
-        self.pointers = torch.tensor([self.pool[i].data_ptr() for i in self.slots], dtype=torch.int64, device=device)
+        self.place(make_pool(2 * self.batch + 1, self.nv, device), [2 * b + 1 for b in reversed(range(self.batch))])
         self.h = torch.empty_like(self.h0)
+
+    def place(self, pool, slots):
+        """Lets the table name rows `slots` of a pool (make_pool), one a sequence."""
+        self.pool, self.slots = pool, list(slots)
+        self.pointers = torch.tensor([pool[i].data_ptr() for i in slots], dtype=torch.int64, device=pool.device)
 
     def poison_scratch(self):
         for tensor in (self.w, self.u, self.uc, self.s, self.gc, self.out):
@@ -211,16 +224,20 @@ class Problem:
     def reset(self):
         self.poison_scratch()
         self.h.copy_(self.h0)
-        self.pool.fill_(123.0)
-        if self.batch:
-            self.pool[self.slots] = self.h0
+        if self.table:
+            self.pool.fill_(UNUSED)
+            self.pool[self.slots, :self.h0[0].numel()] = self.h0.flatten(1)
+            self.before = self.pool.clone()
 
     def state(self):
         """The states after a run, and a check of what lies between them."""
         if not self.table:
             return self.h.clone()
-        check(bool((self.pool[0::2] == 123.0).all()), "a state that no sequence owns was written")
-        return self.pool[self.slots].clone()
+        size = self.h0[0].numel()
+        states = self.pool[self.slots, :size].clone()
+        self.before[self.slots, :size] = states
+        check(same_bits(self.before, self.pool), "a state that no sequence of the call owns was written")
+        return states.view_as(self.h0)
 
     def qkv(self):
         row, nk, nv = self.row[:self.tokens], self.nk, self.nv
@@ -253,9 +270,11 @@ class Problem:
         return args
 
     def run(self, ops, reset=True):
-        """One call of the launcher; returns (output, states)."""
+        """One call of the launcher; returns (output, states). Without reset it goes on from the states as they are."""
         if reset:
             self.reset()
+        elif self.table:
+            self.before = self.pool.clone()
         ops.prefill(self.args())
         return self.out[:self.tokens].clone(), self.state()
 

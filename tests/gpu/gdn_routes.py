@@ -2,7 +2,7 @@
 import torch
 
 import kpk
-from gdn_ops import KERNELS, ROUTES, Gdn, Problem, entries
+from gdn_ops import DIM, KERNELS, ROUTES, SCALAR, Gdn, Problem, entries
 from harness import Skip, bits, check, rel_rms, same_bits, test
 
 LENS = [0, 1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 129, 1000]
@@ -20,6 +20,10 @@ EXPECTED = {  # the entries that each route must take over an image that ships e
 OUTPUT_LIMIT, STATE_LIMIT = 6e-3, 4e-3  # of any route against the recurrence; FLA's: 3.6e-3, 2.8e-3
 
 
+def ships_all(context):
+    return all(context.image.resolve(*kernel) is not None for kernel in KERNELS.values())
+
+
 def routes(context):
     """(name, bound launcher) of each route that the image can take whole: all, if it ships every kernel."""
     bound, lines = [], []
@@ -35,8 +39,7 @@ def routes(context):
             bound.append((name, ops))
         else:
             lines.append(f"{name}: {ops.line()}")
-    whole = all(context.image.resolve(*kernel) is not None for kernel in KERNELS.values())
-    check(not (whole and lines), "; ".join(lines))
+    check(not (ships_all(context) and lines), "; ".join(lines))
     if not bound:
         raise Skip("the image ships no GDN kernels")
     return bound
@@ -113,11 +116,30 @@ def heads(context):
 @test
 def extreme_gates(context):
     bound = routes(context)
-    cases = [1.0, 0.999, 1e-3, 1e-12, 1e-30, 0.0, [1.0, 1e-6], [1.0, 0.999, 1e-3, 1e-12, 1e-30, 0.0]]
+    cases = [1.0, 0.999, 1e-3, 1e-12, 1e-30, 0.0, [1.0, 1e-6], (1.0, 1e-6), [1.0, 0.999, 1e-3, 1e-12, 1e-30, 0.0]]
     for gates in cases[-2:] if context.quick else cases:
         for beta in (None, 0.0, 1e-4, 1.0):
             problem = Problem(context, [130], 1, 2, gates=gates, beta=beta)
             agree(context, problem, f"gates {gates} beta {beta}", bound, rows=beta is None)
+    for gates in (1e-12, 1e-30, 0.0):  # one whole chunk among others
+        problem = Problem(context, [230], 1, 2)
+        problem.gb[64:128, :problem.nv] = gates
+        agree(context, problem, f"gates {gates} in chunk 1", bound, rows=False)
+
+
+@test
+def gate_one(context):
+    """Gates of exactly 1 leave the plain delta rule, computed here without any gate."""
+    problem = Problem(context, [200], 1, 2, gates=1.0)
+    q, k, v, _, beta = problem.sequence64(0)
+    s, out64 = problem.h0[0].double(), torch.empty_like(v)
+    for t in range(len(v)):
+        s = s + k[t, :, :, None] * (beta[t, :, None] * (v[t] - torch.einsum("hk,hkv->hv", k[t], s)))[:, None]
+        out64[t] = torch.einsum("hk,hkv->hv", q[t], s) / DIM ** 0.5
+    for name, ops in routes(context):
+        out, h = problem.run(ops)
+        errors = rel_rms(out, out64), rel_rms(h[0], s)
+        check(errors[0] <= OUTPUT_LIMIT and errors[1] <= STATE_LIMIT, f"{name}: {errors}")
 
 
 @test
@@ -154,31 +176,108 @@ def repeats(context):
     times = 3 if context.quick else 200
     for name, ops in routes(context):
         problem = Problem(context, [65, 300, 64], 2, 4, varlen=True) if name != "tma" else Problem(context, [300], 2, 4)
-        other = Problem(context, [77], 2, 4)
+        others = [Problem(context, [n], 2, 4) for n in (1, 77, 640, 2000)]
         want = problem.run(ops)
         for i in range(times):
             if i % 7 == 0:
-                other.run(ops)
+                ops.prefill(others[i // 7 % len(others)].args())
             check(all(map(same_bits, problem.run(ops), want)), f"{name}: run {i} differs")
 
 
 @test
 def unaligned(context):
-    """Rows that 16-byte loads cannot take go to the scalar kernels, with their bits."""
-    routes(context)
+    """Rows that 16-byte loads cannot take go to the scalar kernels, with their bits; a whole 16 bytes change nothing."""
+    if not ships_all(context):
+        raise Skip("the image lacks kernels of these routes")
     hopper, parents = Gdn(context.image), Gdn(context.image, {"METRALE_GDN_PREFILL_TC": "0", "METRALE_GDN_PIPE": "0",
                                                              "METRALE_NO_GDN_FWD_O_MMA8": "1"})
-    for shift, pad in ((2, 0), (8, 0), (0, 1), (0, 4), (6, 3)):
+    scalar = ("recompute_wu", "chunk_delta_h_vfused", "chunk_fwd_o")
+    for shift, pad in ((2, 0), (8, 0), (0, 1), (0, 4), (6, 3), (16, 0), (48, 8)):
         problem = Problem(context, [130, 130], 1, 2, shift=shift, pad=pad)
+        vector = shift % 16 == 0 and pad % 8 == 0
         out, h = problem.run(hopper)
-        check(entries(hopper.route) == ("recompute_wu", "chunk_delta_h_vfused", "chunk_fwd_o"),
+        check(entries(hopper.route) == (EXPECTED["hopper"] if vector else scalar),
               f"shift {shift} pad {pad}: {hopper.line()}")
         aligned = Problem(context, [130, 130], 1, 2)
         aligned.row.copy_(problem.row[:, :aligned.stride])
         aligned.gb.copy_(problem.gb)
         aligned.h0.copy_(problem.h0)
-        check(all(map(same_bits, aligned.run(parents), (out, h))), f"shift {shift} pad {pad}: other bits")
-    context.note(hopper.line())
+        check(all(map(same_bits, aligned.run(hopper if vector else parents), (out, h))),
+              f"shift {shift} pad {pad}: other bits")
+        if not vector:
+            context.note(hopper.line())
+
+
+def apart(problem, name, shift, stride):
+    """query, key or value in a buffer of its own, `shift` bytes past an aligned address, rows `stride` apart; what
+    changes in the arguments. A stride belongs to query and key together, so those keep the problem's."""
+    at = ("query", "key", "value").index(name)
+    source = problem.qkv()[at].flatten(1)
+    buffer = torch.full((problem.tokens * stride + 64,), float("nan"), dtype=torch.bfloat16, device=source.device)
+    rows = buffer[shift // 2:shift // 2 + problem.tokens * stride].view(problem.tokens, stride)
+    rows[:, :source.shape[1]] = source
+    changes = {name: rows.data_ptr()}
+    if name == "value":
+        changes["v_stride"] = stride
+    return buffer, changes
+
+
+ALIGN_16, ALIGN_4 = b"value or v_stride is not 16-byte aligned", b"value or v_stride is not 4-byte aligned"
+KEY, QUERY = b"key is not 16-byte aligned", b"query is not 16-byte aligned"
+APART = [  # name, shift, elements added to v_stride, what loses its 16-byte loads, reasons by field of the route
+    ("value", 0, 0, "", {}),
+    ("value", 4, 0, "value4", {"wu_registers": ALIGN_16}),
+    ("value", 8, 0, "value4", {"wu_registers": ALIGN_16}),
+    ("value", 0, 2, "value4", {"wu_registers": ALIGN_16}),
+    ("value", 2, 0, "value", {"wu_registers": ALIGN_4, "wu_hopper": ALIGN_4}),
+    ("value", 6, 2, "value", {"wu_registers": ALIGN_4, "wu_hopper": ALIGN_4}),
+    ("value", 0, 1, "value", {"wu_registers": ALIGN_4, "wu_hopper": ALIGN_4}),
+    ("query", 2, 0, "query", {"fwd_o_hopper": QUERY, "mma8": QUERY}),
+    ("query", 8, 0, "query", {"fwd_o_hopper": QUERY, "mma8": QUERY}),
+    ("key", 2, 0, "key", {n: KEY for n in ("wu_registers", "wu_hopper", "x2_split", "tcfuse_x2", "fused",
+                                           "fwd_o_hopper", "mma8")}),
+    ("key", 8, 0, "key", {n: KEY for n in ("wu_registers", "wu_hopper", "x2_split", "tcfuse_x2", "fused",
+                                           "fwd_o_hopper", "mma8")}),
+]
+STAGES = {  # what runs instead, of kernel 1, spine and kernel 3: names of gdn_ops.KERNELS; None: what runs otherwise
+    "": (None, None, None), "value4": ("wu_hopper", None, None), "value": ("wu", None, None),
+    "query": (None, None, "fwd_o"), "key": ("wu", "vfused", "fwd_o"),
+}
+SHORT = {entry.removeprefix("gated_delta_rule_"): name for name, (_, entry) in KERNELS.items()}
+
+
+@test
+def misaligned_alone(context):
+    """query, key or value misaligned by itself: only the kernels that load it so change, and the answer is that of
+    these kernels over aligned inputs, to the byte."""
+    if not ships_all(context):
+        raise Skip("the image lacks kernels of these routes")
+    parents = {"METRALE_GDN_PREFILL_TC": "0"}
+    for route, ops in (("hopper", Gdn(context.image)), ("gb10", Gdn(context.image, parents))):
+        problem = Problem(context, [130, 130], 1, 2)
+        problem.run(ops)
+        usual = [SHORT[entry] for entry in entries(ops.route)]
+        for name, shift, pad, lost, reasons in APART:
+            label = f"{route}: {name} {shift} bytes off, stride + {pad}"
+            if route == "hopper" or lost in ("query", "key"):
+                want = [other or mine for other, mine in zip(STAGES[lost], usual)]
+            else:
+                want = usual  # the parent of kernel 1 takes any value
+            buffer, changes = apart(problem, name, shift, problem.stride + pad)
+            problem.reset()
+            ops.prefill(problem.args(**changes))
+            del buffer
+            check([SHORT[entry] for entry in entries(ops.route)] == want, f"{label}: {ops.line()}")
+            for field, reason in reasons.items():
+                if route == "hopper" or field in ("fused", "mma8"):  # what only the lever asks for keeps its reason
+                    check(getattr(ops.route, field) == reason, f"{label}: {field}: {getattr(ops.route, field)}")
+                    check(reason.decode() in ops.line(), f"{label}: {ops.line()}")
+            got = problem.out.clone(), problem.state()
+            problem.reset()
+            for stage in want:
+                problem.run_stage(stage)
+            check(all(map(same_bits, got, (problem.out, problem.state()))), f"{label}: other bits")
+            context.row(route=route, misaligned=f"{name} +{shift} B, stride +{pad}", runs=" ".join(want))
 
 
 @test
@@ -246,6 +345,77 @@ def levers_warn(context):
     context.note(str(ops.messages))
 
 
+LOST = {  # by the end of an image's name: fields of the route, and what its line calls them
+    "no_split": {"x2_split": "_tcfuse_x2 split over v"},
+    "no_registers": {"wu_registers": "recompute_wu_registers"},
+    "no_tc": {"x2_split": "_tcfuse_x2 split over v", "tcfuse_x2": "_tcfuse_x2"},
+    "no_wu": {"wu_registers": "recompute_wu_registers", "wu_hopper": "recompute_wu_hopper"},
+    "no_fwd_o": {"fwd_o_hopper": "chunk_fwd_o_hopper"},
+    "no_twins": {"wu_hopper": "recompute_wu_hopper", "fwd_o_hopper": "chunk_fwd_o_hopper"},
+    "no_mma8": {"mma8": "chunk_fwd_o_mma8"},
+    "no_twins_mma8": {"wu_hopper": "recompute_wu_hopper", "fwd_o_hopper": "chunk_fwd_o_hopper",
+                      "mma8": "chunk_fwd_o_mma8"},
+    "no_twins_tc": {"x2_split": "_tcfuse_x2 split over v", "tcfuse_x2": "_tcfuse_x2",
+                    "wu_hopper": "recompute_wu_hopper", "fwd_o_hopper": "chunk_fwd_o_hopper"},
+}
+
+
+@test
+def mma8_refusals(context):
+    """Whatever keeps mma8 from running is in the route and in its line."""
+    if context.image.resolve(*KERNELS["mma8"]) is None:
+        raise Skip("the image does not ship mma8")
+    problem = Problem(context, [65], 1, 2)
+    for levers, changes, reason in (
+            (SCALAR, {}, None),
+            ({**SCALAR, "METRALE_NO_GDN_FWD_O_MMA8": ""}, {}, "METRALE_NO_GDN_FWD_O_MMA8 is set"),
+            (SCALAR, {"query": problem.buffer.data_ptr() + 2}, "query is not 16-byte aligned")):
+        ops = Gdn(context.image, levers)
+        ops.prefill(problem.args(**changes))
+        check(ops.route.mma8 == (reason and reason.encode()), f"{levers} {changes}: {ops.route.mma8}")
+        said = f"not gated_delta_rule_chunk_fwd_o_mma8: {reason}" in ops.line()
+        check(said == (reason is not None), f"{levers} {changes}: {ops.line()}")
+
+
+@test
+def wrong_device(context):
+    """An image for another device is refused, both sides named."""
+    path = kpk.find("gb10.kpk")
+    if path is None:
+        raise Skip("no gb10.kpk beside the tests: run 'make gpu-bundle'")
+    try:
+        kpk.Image(path).close()
+    except kpk.Failed as refusal:
+        check("sm_121a" in str(refusal) and "9.0" in str(refusal), str(refusal))
+        context.note(str(refusal))
+    else:
+        check(False, "an sm_121a image was bound to this device")
+
+
+@test
+def peer(context):
+    """FLA's kernels against the recurrence too, for no peer is an oracle: right, and further from it than ours."""
+    if context.quick:
+        raise Skip("long")
+    try:
+        from gdn import Fla  # tests/bench
+        import fla
+    except ImportError:
+        raise Skip("no fla-core here")
+    for lens, varlen in (([2048], False), ([700, 65, 1283], True)):
+        problem = Problem(context, lens, 16, 32, varlen=varlen)
+        out64, h64, _ = problem.recurrence()
+        out, h = Fla(problem)()
+        its = rel_rms(out, out64), rel_rms(h, h64)
+        context.row(case=str(lens), route=f"FLA {fla.__version__}", output=its[0], state=its[1])
+        check(its[0] < 1.25 * 3.6e-3 and its[1] < 1.25 * 2.8e-3, f"FLA {lens}: {its}")
+        for name, ops in routes(context):
+            if name in ("hopper", "pipe"):
+                mine = tuple(map(rel_rms, problem.run(ops), (out64, h64)))
+                context.row(case=str(lens), route=name, output=mine[0], state=mine[1])
+                check(mine[0] < its[0] and mine[1] < its[1], f"{name} {lens}: {mine} against FLA's {its}")
+
+
 @test
 def fallback(context):
     """Images that lack modules: the launcher answers right by what is left, and says why, or refuses."""
@@ -279,10 +449,10 @@ def fallback(context):
             out, state = problem.run(ops)
             check(entries(ops.route) == want, f"{name}: {ops.line()}")
             check(rel_rms(out, out64) < OUTPUT_LIMIT and rel_rms(state, h64) < STATE_LIMIT, f"{name}: wrong answer")
-            lost = {"no_split": ops.route.x2_split, "no_registers": ops.route.wu_registers,
-                    "no_tc": ops.route.tcfuse_x2, "no_wu": ops.route.wu_hopper, "no_fwd_o": ops.route.fwd_o_hopper}
-            for word, reason in lost.items():
-                check(not name.endswith(word) or reason == b"kernel absent from this image", f"{name}: {ops.line()}")
+            for ending, fields in LOST.items():
+                for field, label in fields.items() if name.endswith(ending) else ():
+                    check(getattr(ops.route, field) == b"kernel absent from this image", f"{name}: {field}")
+                    check(f"{label}: kernel absent from this image" in ops.line(), f"{name}: {ops.line()}")
             context.note(f"{name}: {ops.line()}")
         if name == "gb10_sm90":  # it ships the twins, off by default
             ops = Gdn(image, {"METRALE_GDN_PREFILL_TC": "1"})
