@@ -180,6 +180,10 @@ static enum cli_exit run_command(struct cli *cli, int argc, char **argv)
     if (!parse(cli, argc, argv, &args, &result))
         return result;
     const struct cli_command *command = cli->command;
+    for (size_t i = 0; i < args.word_count; i++)
+        if (!args.words[i][0])
+            return cli_usage(cli, "word %zu of 'kpack %s' is empty, expected %s", i + 1,
+                             command->name, command->words);
     if (args.word_count < command->min_words)
         return cli_usage(cli, "'kpack %s' needs %s", command->name, command->words);
     if (args.word_count > command->max_words)

@@ -27,6 +27,8 @@ MISTAKES = {
     "value-help": ["list", "--help=1", "a.kpk"],
     "no-target": ["build", "-k"],
     "no-image": ["list"],
+    "empty-word": ["list", ""],
+    "empty-second": ["diff", "a.kpk", ""],
     "two-images": ["list", "a.kpk", "b.kpk"],
     "show-image": ["show", "a.kpk"],
     "show-words": ["show", "a.kpk", "m", "n"],
