@@ -70,7 +70,8 @@ static kpk_status check_prefix(const kpk_image *image, uint64_t size)
                         "is a kpack image of version %u, this reader knows version %u",
                         prefix->version, (unsigned)KPK_FORMAT_VERSION);
     if (prefix->file_size != size)
-        return kpk_fail(image, KPK_ERR_DAMAGED, "has %llu bytes, its header says %llu",
+        return kpk_fail(image, KPK_ERR_DAMAGED, "%s: it has %llu bytes, its header says %llu",
+                        size < prefix->file_size ? "is truncated" : "goes on behind its end",
                         (unsigned long long)size, (unsigned long long)prefix->file_size);
     if (prefix->header_size != sizeof(struct kpk_header) || size < sizeof(struct kpk_header))
         return kpk_fail(image, KPK_ERR_DAMAGED, "has a header of %u bytes, expected %u",
