@@ -58,8 +58,7 @@ static bool say_nvrtc(struct cli *cli, const struct cuda *cuda)
     if (ok) {
         say("NVRTC", arena_printf(&cli->arena, "%d.%d, %s", info.major, info.minor,
                                   report_name(&cli->arena, cuda->nvrtc)));
-        for (size_t i = 0; i < info.arch_count; i++)
-            str_addf(&archs, "%ssm_%d", i ? " " : "", info.archs[i]);
+        nvrtc_add_archs(&info, " ", &archs);
         say("archs", str_text(&archs));
     }
     str_free(&archs);

@@ -38,6 +38,9 @@ struct nvrtc_info {
 /* Opens the library in this process and asks it. */
 bool nvrtc_query(const char *path, struct nvrtc_info *out_info, struct diags *diags);
 
+/* Adds the archs that it knows, "sm_75 sm_90[a] sm_100[af]", by the rule of lua/types.lua. */
+void nvrtc_add_archs(const struct nvrtc_info *info, const char *separator, struct str *out);
+
 /* Adds what tells one NVRTC from another, without opening it: a line for the library and for each
  * builtins library beside it, "build-id HEX", or "blake2b HEX" of its bytes where it has none. */
 bool nvrtc_identity(const char *path, struct str *out, struct diags *diags);

@@ -89,8 +89,17 @@ bool nvrtc_query(const char *path, struct nvrtc_info *out_info, struct diags *di
     return ok;
 }
 
-void nvrtc_add_archs(const struct nvrtc_info *info, struct str *out)
+/* The suffixes that an arch may have; 12.9 brought that of families. */
+static const char *arch_suffixes(const struct nvrtc_info *info, int arch)
+{
+    if (arch < 90)
+        return "";
+    return arch >= 100 && nvrtc_at_least(info, 12, 9) ? "[af]" : "[a]";
+}
+
+void nvrtc_add_archs(const struct nvrtc_info *info, const char *separator, struct str *out)
 {
     for (size_t i = 0; i < info->arch_count; i++)
-        str_addf(out, "%ssm_%d", i ? ", " : "", info->archs[i]);
+        str_addf(out, "%ssm_%d%s", i ? separator : "", info->archs[i],
+                 arch_suffixes(info, info->archs[i]));
 }

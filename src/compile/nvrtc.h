@@ -55,7 +55,4 @@ enum {
 
 bool nvrtc_at_least(const struct nvrtc_info *info, int major, int minor);
 
-/* Adds "sm_75, sm_80, ...". */
-void nvrtc_add_archs(const struct nvrtc_info *info, struct str *out);
-
 #endif

@@ -389,7 +389,7 @@ static void run_job(struct worker *worker, struct job *job)
     const struct nvrtc *nvrtc = &worker->nvrtc;
     if (!knows_arch(&nvrtc->info, job->arch)) {
         struct str archs = {0};
-        nvrtc_add_archs(&nvrtc->info, &archs);
+        nvrtc_add_archs(&nvrtc->info, ", ", &archs);
         refuse(job, "NVRTC %d.%d does not know the arch '%s', expected one of: %s",
                nvrtc->info.major, nvrtc->info.minor, job->arch, str_text(&archs));
         str_free(&archs);

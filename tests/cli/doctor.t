@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """doctor: what is found, what is missing, and whether a build would work."""
+import shutil
+
 from harness import ROOT, Folder, check, kpack, main, same, test, write
 from project import FAKE, hidden, tiny
 
@@ -15,12 +17,21 @@ def _():
         same((result.status, result.err), (0, ""), result)
         said = lines(result)
         check(f"{FAKE}/lib64/libnvrtc.so.13" in said["NVRTC"] and said["NVRTC"].startswith("13.0"), result)
-        same(said["archs"], "sm_75 sm_80 sm_90 sm_100 sm_120 sm_121")
+        same(said["archs"], "sm_75 sm_80 sm_90[a] sm_100[af] sm_120[af] sm_121[af]")
         check(said["CUDA"].endswith("found by --cuda"), result)
         for word in ("Lua 5.4", "zstd 1.", "image format 1"):
             check(word in said["kpack"], word, result)
         check(int(said["cores"]) >= 1 and said["memory"], result)
         check(result.out.endswith("a build would work here\n"), result)
+
+
+@test("archs with the suffixes that this NVRTC knows: those of families from 12.9 on")
+def _():
+    for version, expected in (("12 8", "sm_89 sm_90[a] sm_100[a]"), ("12 9", "sm_89 sm_90[a] sm_100[af]")):
+        with Folder() as folder:
+            shutil.copytree(FAKE, f"{folder}/cuda")
+            write(f"{folder}/cuda/lib64/fake.txt", f"version {version}\narchs 89 90 100\n")
+            same(lines(kpack("doctor", "--cuda", f"{folder}/cuda", cwd=folder))["archs"], expected)
 
 
 @test("a variable that names a folder without NVRTC: named, with what to do, and status 1")
