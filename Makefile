@@ -1,6 +1,6 @@
 # kpack: one makefile, nothing recursive; everything it makes goes under out/.
 #
-#   make images   install what is missing, build the tool and the libraries, pack both images
+#   make images   install what is missing, build the tool and the libraries, pack an image of each of targets/
 #   make test     everything that needs no GPU
 #   make          the tool and the libraries alone
 #   make install  the same and the runtime's header into PREFIX (/usr/local), under DESTDIR if given
@@ -128,10 +128,11 @@ $B/lib/libkpk_ops.so: $(call pic,$(ops_src)) $B/sources | $B/lib/libkpk.so
 
 # ---- Images -------------------------------------------------------------------------------------
 
+target_files := $(sort $(wildcard targets/*.lua))
+image_files := $(target_files:targets/%.lua=out/%.kpk)
 images: all cuda
-	$(Q)out/bin/kpack targets/hopper.lua targets/gb10.lua --out out
-	$(Q)out/bin/kpack list out/hopper.kpk
-	$(Q)out/bin/kpack list out/gb10.kpk
+	$(Q)out/bin/kpack $(target_files) --out out
+	$(Q)for image in $(image_files); do out/bin/kpack list "$$image" || exit 1; done
 
 cuda: $B/bin/kpack
 	$(Q).ci/setup cuda
@@ -144,7 +145,7 @@ FATBINARY ?= $(firstword $(wildcard $(CUDA_HOME)/bin/fatbinary /usr/local/cuda/b
 
 gpu-bundle: images out/obj/device_cost out/obj/sanitize out/obj/gdn_sanitize
 	@rm -rf out/gpu.tmp && mkdir -p out/gpu.tmp/lib out/gpu.tmp/tests
-	$(Q)cp out/hopper.kpk out/gb10.kpk out/obj/device_cost out/obj/sanitize out/obj/gdn_sanitize out/gpu.tmp
+	$(Q)cp $(image_files) out/obj/device_cost out/obj/sanitize out/obj/gdn_sanitize out/gpu.tmp
 	$(Q)cp out/lib/libkpk.so out/lib/libkpk_ops.so out/gpu.tmp/lib
 	$(Q)cp -R tests/gpu tests/bench out/gpu.tmp/tests
 	@find out/gpu.tmp -name __pycache__ -prune -exec rm -rf {} +

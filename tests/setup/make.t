@@ -63,6 +63,13 @@ def whole_tree():
               code == 0 and want and got == want, f"missing {sorted(want - got)}\nextra {sorted(got - want)}\n{text[-300:]}")
     code, text = make("-n", "-W", "lua/kpack.lua", "all")
     check("a change of the embedded language links the tool again", "out/bin/kpack" in text, text)
+    code, text = make("-n", "-W", "src/cli/report/page.js", "all")
+    check("a change of a report's script embeds it and its digest, and links the tool again",
+          all(word in text for word in ("embed_report.c", "embed_report_digests.c", "out/bin/kpack")), text)
+    code, text = make("-n", "images")
+    check("make images packs and lists every target of targets/",
+          all(f in text for name in glob.glob("targets/*.lua")
+              for f in (name, name.replace("targets/", "out/").replace(".lua", ".kpk"))), text)
 
 
 def small_tree(root):
