@@ -30,6 +30,8 @@ def _():
     for version, expected in (("12 8", "sm_89 sm_90[a] sm_100[a]"), ("12 9", "sm_89 sm_90[a] sm_100[af]")):
         with Folder() as folder:
             shutil.copytree(FAKE, f"{folder}/cuda")
+            builtins = f"{folder}/cuda/lib64/libnvrtc-builtins.so"
+            shutil.copy(f"{builtins}.13.0", f"{builtins}.{version.replace(' ', '.')}")
             write(f"{folder}/cuda/lib64/fake.txt", f"version {version}\narchs 89 90 100\n")
             same(lines(kpack("doctor", "--cuda", f"{folder}/cuda", cwd=folder))["archs"], expected)
 
