@@ -150,14 +150,17 @@ struct image describe_image(const char *path, struct arena *arena, size_t *out_g
     if (!json)
         fail(error.text, path);
     json_t *nvrtc = json_object_get(json, "nvrtc");
+    const char *arch = text(arena, json, "arch", "sm_90a");
+    uint32_t compute = (uint32_t)strtoul(arch + strlen("sm_"), NULL, 10);
     struct image_module *list = arena_alloc(arena, json_array_size(modules), sizeof *list);
     for (size_t i = 0; i < json_array_size(modules); i++)
         list[i] = module_of(arena, json_array_get(modules, i));
     struct image image = {
         .target = text(arena, json, "target", "some"),
-        .arch = text(arena, json, "arch", "sm_90a"),
+        .arch = arch,
         .stamp = text(arena, json, "stamp", NULL),
-        .compute_major = 9,
+        .compute_major = compute / 10,
+        .compute_minor = compute % 10,
         .sm_count = number(json, "sm_count", 0),
         .smem_optin = number(json, "smem_optin", 0),
         .min_driver = 13000,

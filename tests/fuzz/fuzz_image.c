@@ -1,7 +1,7 @@
-/* Opens hostile bytes as an image and makes every call there is, over a fake driver. The digests
- * would stop nearly every mutated input at the door, so inputs are tried twice: as they are, and
- * with the digests of header, index and groups made right, so that the checks behind them are
- * reached.
+/* Opens hostile bytes as an image, or as a bundle and each of its parts, and makes every call there
+ * is, over a fake driver. The digests would stop nearly every mutated input at the door, so inputs
+ * are tried twice: as they are, and with the digests of header, index and groups made right, so
+ * that the checks behind them are reached.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,6 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum {
     INPUT_LIMIT = 1 << 20,
+    PARTS_USED = 4,
     RAW_LIMIT = 1 << 22 /* a blob that says to be larger is not read */
 };
 
@@ -124,14 +125,25 @@ static void use_entries(kpk_image *image, uint32_t count)
     }
 }
 
-static void use_image(const void *bytes, size_t size)
+static kpk_image *open_bytes(const void *bytes, size_t size, const char *target)
 {
-    size_t messages = 0;
-    kpk_open_desc desc = {
-        .message = drop_message, .message_user = &messages, .symbol = fake_cuda_symbol};
+    static size_t messages;
+    kpk_open_desc desc = {.message = drop_message,
+                          .message_user = &messages,
+                          .symbol = fake_cuda_symbol,
+                          .target = target};
     kpk_image *image;
-    if (kpk_open_memory(bytes, size, &desc, &image) != KPK_OK)
-        return;
+    return kpk_open_memory(bytes, size, &desc, &image) == KPK_OK ? image : NULL;
+}
+
+static void set_device(uint32_t major, uint32_t minor)
+{
+    fake_cuda_state()->devices[0].major = (int)major;
+    fake_cuda_state()->devices[0].minor = (int)minor;
+}
+
+static void use_image(kpk_image *image)
+{
     kpk_image_info info;
     if (kpk_get_image(image, &info) != KPK_OK)
         abort();
@@ -144,8 +156,7 @@ static void use_image(const void *bytes, size_t size)
     kpk_verify(image);
     kpk_has_module(image, "alpha");
     kpk_resolve(image, "no such module", "nor entry");
-    fake_cuda_state()->devices[0].major = (int)info.compute_major;
-    fake_cuda_state()->devices[0].minor = (int)info.compute_minor;
+    set_device(info.compute_major, info.compute_minor);
     kpk_bind(image, 0);
     use_entries(image, info.entry_count);
     kpk_preload(image, NULL, 0);
@@ -154,6 +165,41 @@ static void use_image(const void *bytes, size_t size)
     size_t missed = kpk_unexpected_absences(image, misses, 4);
     for (size_t i = 0; i < missed && i < 4; i++)
         use_text(misses[i].entry);
+}
+
+/* A part as its device finds it, and as one that names it does. */
+static void use_part(const void *bytes, size_t size, kpk_image *bundle, uint32_t index)
+{
+    kpk_part_info part;
+    if (kpk_get_part(bundle, index, &part) != KPK_OK)
+        abort();
+    use_text(part.arch);
+    kpk_image *image = open_bytes(bytes, size, NULL);
+    set_device(part.compute_major, part.compute_minor);
+    if (kpk_bind(image, 0) == KPK_OK)
+        use_image(image);
+    kpk_close(image);
+    image = open_bytes(bytes, size, part.target);
+    if (image != NULL)
+        use_image(image);
+    kpk_close(image);
+}
+
+static void use_bytes(const void *bytes, size_t size)
+{
+    kpk_image *image = open_bytes(bytes, size, NULL);
+    if (image == NULL)
+        return;
+    kpk_image_info info;
+    if (kpk_get_image(image, &info) == KPK_OK) {
+        use_image(image);
+    } else {
+        kpk_verify(image);
+        if (kpk_resolve(image, "alpha", "one").id != 0 || kpk_part_count(image) == 0)
+            abort();
+        for (uint32_t i = 0; i < kpk_part_count(image) && i < PARTS_USED; i++)
+            use_part(bytes, size, image, i);
+    }
     kpk_close(image);
     if (fake_cuda_state()->libraries != 0)
         abort();
@@ -176,8 +222,8 @@ static void mend_groups(uint8_t *bytes, size_t size, const struct kpk_section *g
     }
 }
 
-/* Makes the digests over whatever the mutations left right. */
-static void mend(uint8_t *bytes, size_t size)
+/* Makes the digests of an image right over whatever the mutations left. */
+static void mend_image(uint8_t *bytes, size_t size)
 {
     struct kpk_header header;
     if (size < sizeof(header))
@@ -194,6 +240,46 @@ static void mend(uint8_t *bytes, size_t size)
     memcpy(bytes, &header, sizeof(header));
 }
 
+/* Of a bundle, every part is mended, and what the table says of it. */
+static void mend_parts(uint8_t *bytes, size_t size, const struct kpk_bundle_header *header)
+{
+    for (uint32_t i = 0; i < header->part_count && i < KPK_PART_LIMIT; i++) {
+        struct kpk_part_record part;
+        size_t at = sizeof(*header) + i * sizeof(part);
+        if (size < at + sizeof(part))
+            return;
+        memcpy(&part, bytes + at, sizeof(part));
+        if (part.offset < at + sizeof(part) || part.offset > size ||
+            part.size > size - part.offset || part.size < sizeof(struct kpk_header))
+            continue;
+        mend_image(bytes + part.offset, part.size);
+        memcpy(part.digest, bytes + part.offset + offsetof(struct kpk_header, header_digest),
+               KPK_DIGEST_SIZE);
+        memcpy(bytes + at, &part, sizeof(part));
+    }
+}
+
+static void mend(uint8_t *bytes, size_t size)
+{
+    struct kpk_bundle_header header;
+    if (size < sizeof(header))
+        return;
+    memcpy(&header, bytes, sizeof(header));
+    if (header.kind != KPK_KIND_BUNDLE) {
+        mend_image(bytes, size);
+        return;
+    }
+    memcpy(header.prefix.magic, KPK_MAGIC, sizeof(header.prefix.magic));
+    header.prefix.version = KPK_FORMAT_VERSION;
+    header.prefix.file_size = size;
+    mend_parts(bytes, size, &header);
+    if (header.table_offset <= size && header.table_size <= size - header.table_offset)
+        digest(bytes + header.table_offset, header.table_size, header.table_digest);
+    digest((const uint8_t *)&header, offsetof(struct kpk_bundle_header, header_digest),
+           header.header_digest);
+    memcpy(bytes, &header, sizeof(header));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size > INPUT_LIMIT)
@@ -204,9 +290,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     memcpy(bytes, data, size);
     fake_cuda_reset();
-    use_image(bytes, size);
+    use_bytes(bytes, size);
     mend(bytes, size);
-    use_image(bytes, size);
+    use_bytes(bytes, size);
     free(bytes);
     return 0;
 }

@@ -15,6 +15,7 @@ import read_kpk
 
 FORMAT = os.path.join(ROOT, "src/runtime/FORMAT.md")
 GOLDEN = os.path.join(HERE, "v1.kpk")
+BUNDLE = os.path.join(HERE, "v1-bundle.kpk")
 TABLE = re.compile(r"^<!-- fields of (\w+) -->\n\|.*\n\|[-|]+\n((?:\|.*\n)+)", re.M)
 SECTION_ROW = re.compile(r"^\| (\d+) \| (\w+) \| (\d+) \| ", re.M)
 
@@ -82,20 +83,32 @@ def check_example():
     assert example in text, example
 
 
-def golden():
-    with open(GOLDEN, "rb") as file:
+def golden(path=GOLDEN):
+    with open(path, "rb") as file:
         return file.read()
 
 
 def check_facts():
     with open(os.path.join(HERE, "v1.json"), encoding="utf-8") as file:
         expected = json.load(file)
-    assert json.loads(json.dumps(read_kpk.Image(golden()).facts())) == expected
+    assert json.loads(json.dumps(read_kpk.open_file(golden()).facts())) == expected
+
+
+def check_bundle():
+    """One part is the golden image; the other says the same of another target."""
+    bundle = read_kpk.open_file(golden(BUNDLE))
+    (other, start, _), (own, own_start, _) = bundle.parts
+    assert (other, start % 4096, own_start % 4096) == ("other", 0, 0)
+    assert golden(BUNDLE)[own_start:] == golden()
+    facts = bundle.facts()
+    target = facts[other].pop("target"), facts[own].pop("target")
+    assert facts[other] == facts[own]
+    assert [(t["arch"], t["compute"]) for t in target] == [("sm_121a", [12, 1]), ("sm_90a", [9, 0])]
 
 
 def refused(data):
     try:
-        read_kpk.Image(data).facts()
+        read_kpk.open_file(data).facts()
     except read_kpk.Damaged:
         return True
     return False
@@ -112,11 +125,25 @@ def check_damage():
     assert refused(data + b"\0")
 
 
+def check_bundle_damage():
+    data = golden(BUNDLE)
+    parts = [start for _, start in read_kpk.open_parts(data)]
+    places = [*range(0, 600, 13), *(p + d for p in parts for d in (-1, 0, 100, 400)), len(data) - 1]
+    for at in places:
+        flipped = data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1:]
+        assert refused(flipped), f"byte {at} flipped, and nothing said"
+    for size in (0, 24, 384, 500, *parts, len(data) - 1):
+        assert refused(data[:size]), f"cut to {size} bytes, and nothing said"
+    assert refused(data + b"\0")
+
+
 def main():
     checks = [("FORMAT.md's tables are those of kpk_format.h", check_tables, "cc"),
               ("FORMAT.md's worked example holds", check_example, None),
               ("the golden image says what it always said", check_facts, "zstd"),
-              ("a flipped, cut or longer golden image is refused", check_damage, "zstd")]
+              ("a flipped, cut or longer golden image is refused", check_damage, "zstd"),
+              ("the golden bundle's parts are the golden image and its like", check_bundle, "zstd"),
+              ("a flipped, cut or longer golden bundle is refused", check_bundle_damage, "zstd")]
     print(f"1..{len(checks)}")
     failed = False
     for number, (name, check, tool) in enumerate(checks, 1):

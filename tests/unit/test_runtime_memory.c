@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "build_bundle.h"
 #include "runtime_fixture.h"
 
 void *__real_malloc(size_t size);
@@ -85,8 +86,27 @@ void *__wrap_mmap(void *address, size_t size, int protection, int flags, int fil
     return refuse_mmap ? MAP_FAILED : __real_mmap(address, size, protection, flags, file, offset);
 }
 
+/* Every pread, while `reads` points at something. */
+struct reads {
+    unsigned count;
+    uint64_t first, end; /* of the bytes asked for */
+};
+static struct reads *reads;
+
+static void note_read(uint64_t offset, size_t size)
+{
+    if (reads == NULL)
+        return;
+    if (reads->count == 0 || offset < reads->first)
+        reads->first = offset;
+    if (reads->count == 0 || offset + size > reads->end)
+        reads->end = offset + size;
+    reads->count++;
+}
+
 ssize_t __wrap_pread(int file, void *buffer, size_t size, off_t offset)
 {
+    note_read((uint64_t)offset, size);
     if (pread_error == 0)
         return __real_pread(file, buffer, size, offset);
     errno = pread_error;
@@ -220,6 +240,93 @@ static void test_each_allocation_fails(void **state)
     bytes = build_write_long();
     assert_true(fail_each_allocation(&bytes, 150001) >= 20);
     free(bytes.data);
+    /* Of a bundle the open has its table, and the bind what an image's open has. */
+    bytes = build_two();
+    assert_true(fail_each_allocation(&bytes, 13) >= 20);
+    free(bytes.data);
+}
+
+/* An audit of all parts, each allocation failing in its turn. */
+static void test_bundle_audit_without_memory(void **state)
+{
+    (void)state;
+    struct build_bytes bytes = build_two();
+    const char *path = fixture_file(&bytes);
+    kpk_image *image = NULL;
+    assert_int_equal(kpk_open(path, NULL, &image), KPK_OK);
+    long before = live;
+    unsigned long n = 0;
+    kpk_status status;
+    do {
+        allocations = 0;
+        fail_at = ++n;
+        counting = true;
+        status = kpk_verify(image);
+        counting = false;
+        assert_int_equal(status, allocations >= n ? KPK_ERR_MEMORY : KPK_OK);
+        assert_int_equal(live, before);
+    } while (status != KPK_OK);
+    assert_true(n > 20);
+    kpk_close(image);
+    unlink(path);
+    free(bytes.data);
+}
+
+/* Which bytes of a bundle are read: to open, header and table; from then on one part's. */
+static void test_bundle_reads_one_part(void **state)
+{
+    (void)state;
+    struct build_bytes bytes = build_two();
+    const char *path = fixture_file(&bytes);
+    const size_t table_end =
+        sizeof(struct kpk_bundle_header) + build_bundle_header(&bytes)->table_size;
+    for (uint32_t part = 0; part < 2; part++) {
+        const struct kpk_part_record *record = build_part(&bytes, part);
+        kpk_open_desc desc = {.driver_path = "out/fake/libcuda.so.1"};
+        struct reads opened = {0}, used = {0};
+        kpk_image *image = NULL;
+        find_state()->devices[0].major = (int)record->compute_major;
+        find_state()->devices[0].minor = (int)record->compute_minor;
+        reads = &opened;
+        assert_int_equal(kpk_open(path, &desc, &image), KPK_OK);
+        reads = &used;
+        assert_int_equal(kpk_bind(image, 0), KPK_OK);
+        assert_int_equal(used.count, 2); /* its header, its index */
+        assert_int_equal(kpk_preload(image, NULL, 0), KPK_OK);
+        assert_int_equal(kpk_verify(image), KPK_OK);
+        reads = NULL;
+        assert_int_equal(opened.count, 2); /* the header, the table */
+        assert_int_equal(opened.first, 0);
+        assert_int_equal(opened.end, table_end);
+        assert_int_equal(used.first, record->offset);
+        assert_int_equal(used.end, record->offset + record->size);
+        kpk_close(image);
+    }
+    find_state()->devices[0].major = 9;
+    find_state()->devices[0].minor = 0;
+    unlink(path);
+    free(bytes.data);
+}
+
+/* A read that fails while the part is picked leaves the bundle as it was. */
+static void test_bundle_reads_fail(void **state)
+{
+    (void)state;
+    struct build_bytes bytes = build_two();
+    const char *path = fixture_file(&bytes);
+    kpk_open_desc desc = {.driver_path = "out/fake/libcuda.so.1"};
+    kpk_image *image = NULL;
+    assert_int_equal(kpk_open(path, &desc, &image), KPK_OK);
+    pread_error = EIO;
+    assert_int_equal(kpk_bind(image, 0), KPK_ERR_IO);
+    assert_int_equal(kpk_absent_reason(image, "alpha", "one"), KPK_ABSENT_NOT_BOUND);
+    pread_error = EIO;
+    assert_int_equal(kpk_verify(image), KPK_ERR_IO);
+    assert_int_equal(kpk_bind(image, 0), KPK_OK);
+    assert_int_equal(kpk_preload(image, NULL, 0), KPK_OK);
+    kpk_close(image);
+    unlink(path);
+    free(bytes.data);
 }
 
 static void test_reads_fail(void **state)
@@ -345,6 +452,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_allocation_fails),
+        cmocka_unit_test(test_bundle_audit_without_memory),
+        cmocka_unit_test(test_bundle_reads_one_part),
+        cmocka_unit_test(test_bundle_reads_fail),
         cmocka_unit_test(test_reads_fail),
         cmocka_unit_test(test_what_is_kept),
         cmocka_unit_test(test_packed_bytes_are_not_kept),
