@@ -143,9 +143,9 @@ cuda: $B/bin/kpack
 
 FATBINARY ?= $(firstword $(wildcard $(CUDA_HOME)/bin/fatbinary /usr/local/cuda/bin/fatbinary) fatbinary)
 
-gpu-bundle: images out/obj/device_cost out/obj/sanitize out/obj/gdn_sanitize
+gpu-bundle: images out/obj/load out/obj/sanitize out/obj/gdn_sanitize
 	@rm -rf out/gpu.tmp && mkdir -p out/gpu.tmp/lib out/gpu.tmp/tests
-	$(Q)cp $(image_files) out/obj/device_cost out/obj/sanitize out/obj/gdn_sanitize out/gpu.tmp
+	$(Q)cp $(image_files) out/obj/load out/obj/sanitize out/obj/gdn_sanitize out/gpu.tmp
 	$(Q)cp out/lib/libkpk.so out/lib/libkpk_ops.so out/gpu.tmp/lib
 	$(Q)cp -R tests/gpu tests/bench out/gpu.tmp/tests
 	@find out/gpu.tmp -name __pycache__ -prune -exec rm -rf {} +
@@ -155,21 +155,35 @@ gpu-bundle: images out/obj/device_cost out/obj/sanitize out/obj/gdn_sanitize
 	    if [ "$$kib" -ge 16384 ]; then echo "out/gpu.tmp has $$kib KiB: a bundle stays under 16384" >&2; exit 1; fi; \
 	    rm -rf out/gpu && mv out/gpu.tmp out/gpu && echo "out/gpu: $$kib KiB; copy it and run tests/gpu/run there"
 
-out/obj/device_cost: tests/bench/device_cost.c src/runtime/kpk.h
+# What loading costs and does: an image of many modules, our own, their cubins and fatbins, two programs and run.sh.
+gpu-load: images out/obj/load out/obj/loader out/bench/open
+	@rm -rf out/gpu-load.tmp && mkdir -p out/gpu-load.tmp/peers
+	$(Q)tests/bench/load_corpus.py out/load-corpus
+	$(Q)out/bin/kpack -q out/load-corpus/corpus.lua out/load-corpus/fix.lua --out out/gpu-load.tmp
+	$(Q)rm out/gpu-load.tmp/*.json && cp out/hopper.kpk out/gb10.kpk out/obj/load out/obj/loader out/bench/open tests/gpu/run.sh out/gpu-load.tmp
+	$(Q)for name in hopper corpus; do \
+	    tests/bench/peers.py out/gpu-load.tmp/$$name.kpk out/gpu-load.tmp/peers/$$name $(FATBINARY) || exit 1; done
+	$(Q)tar -C out/gpu-load.tmp -cf out/gpu-load.tmp/peers.tar peers && rm -r out/gpu-load.tmp/peers
+	@rm -rf out/gpu-load && mv out/gpu-load.tmp out/gpu-load && du -sk --apparent-size out/gpu-load
+.PHONY: gpu-load
+
+out/obj/load: tests/bench/load.c tests/bench/driver.c tests/bench/driver.h
+out/obj/loader: tests/gpu/loader.c tests/bench/driver.c tests/bench/driver.h
+out/obj/load out/obj/loader: out/lib/libkpk.a
 out/obj/sanitize: tests/gpu/sanitize.c src/runtime/kpk.h src/ops/w8a16.h
 out/obj/gdn_sanitize: tests/gpu/gdn_sanitize.c src/runtime/kpk.h src/ops/gdn.h
-out/obj/device_cost out/obj/sanitize out/obj/gdn_sanitize: Makefile | setup
+out/obj/load out/obj/loader out/obj/sanitize out/obj/gdn_sanitize: Makefile | setup
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARNINGS) -Isrc -o $@ $(filter %.c,$^) -ldl
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARNINGS) -Isrc -o $@ $(filter %.c %.a,$^) -Wl,-Bstatic -lzstd -Wl,-Bdynamic -ldl -lpthread
 
 # ---- Benchmarks that need no device --------------------------------------------------------------
 
 CXX ?= g++
-out/bench/runtime: tests/bench/runtime.cc out/obj/tests/bench/bench_image.o out/obj/core.a Makefile | setup
+out/bench/open: tests/bench/peer_map.cc $(addprefix out/obj/tests/bench/,open.o driver.o bench_image.o) out/obj/core.a Makefile | setup
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CXX) -std=c++17 -O2 -Wall -Wextra -Isrc -o $@ $(filter %.cc %.o %.a,$^) $(dep_libs)
+	$(Q)$(CXX) -std=c++17 -O2 -Wall -Wextra -Isrc -o $@ $(filter %.cc %.o %.a,$^) -static-libstdc++ $(dep_libs)
 
 # How group caps pack and decode: tests/bench/groups.py.
 out/obj/groups: out/obj/tests/bench/groups.o $B/obj/core.a

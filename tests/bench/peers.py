@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes an image's cubins and their size-mode fatbins for device_cost: peers.py IMAGE FOLDER FATBINARY"""
+"""Writes an image's cubins and their size-mode fatbins for load: peers.py IMAGE FOLDER FATBINARY"""
 import os
 import subprocess
 import sys

@@ -1,0 +1,22 @@
+#!/bin/sh
+# Runs what 'make gpu-load' made, on a machine with the CUDA driver: checks, then one table.
+cd "$(dirname "$0")" || exit 2
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+tar -xf peers.tar -C "$work" && cp ./*.kpk "$work" || exit 2
+status=0
+./loader corpus.kpk fix.kpk hopper.kpk gb10.kpk || status=1
+echo
+CUDA_MODULE_LOADING=EAGER ./loader corpus.kpk fix.kpk hopper.kpk gb10.kpk || status=1
+echo
+./open "$work/hopper.kpk" > "$work/open" || status=1
+for name in hopper corpus; do
+    ./load "$work/$name.kpk" "$work/peers/$name" > "$work/load-$name" || status=1
+done
+grep '^first use of .* alone,' "$work/open"
+grep ' cubin ' "$work/load-hopper"
+echo
+grep -v '^first use of .* alone,' "$work/open"
+grep -h -v ' cubin ' "$work/load-hopper" "$work/load-corpus"
+[ $status -eq 0 ] && echo "PASS all" || echo "FAIL: see above"
+exit $status
