@@ -180,13 +180,18 @@ out/obj/load out/obj/loader out/obj/sanitize out/obj/gdn_sanitize: Makefile | se
 # ---- Benchmarks that need no device --------------------------------------------------------------
 
 CXX ?= g++
-out/bench/open: tests/bench/peer_map.cc $(addprefix out/obj/tests/bench/,open.o driver.o bench_image.o) out/obj/core.a Makefile | setup
+out/bench/%.o: tests/bench/%.c $B/flags Makefile | setup
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(dep_cflags) -MMD -MP -c -o $@ $<
+
+out/bench/open: tests/bench/peer_map.cc $(addprefix out/bench/,open.o driver.o bench_image.o) out/obj/core.a Makefile | setup
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) -std=c++17 -O2 -Wall -Wextra -Isrc -o $@ $(filter %.cc %.o %.a,$^) -static-libstdc++ $(dep_libs)
 
 # How group caps pack and decode: tests/bench/groups.py.
-out/obj/groups: out/obj/tests/bench/groups.o $B/obj/core.a
+out/obj/groups: out/bench/groups.o $B/obj/core.a
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -o $@ $^ $(dep_libs)
@@ -343,4 +348,4 @@ clean:
 	$(Q)mkdir -p out && find out -mindepth 1 -maxdepth 1 ! -name cuda ! -name wheels ! -name tools -exec rm -rf {} +
 
 .SECONDARY:
--include $(shell find $B/obj $B/pic -name '*.d' 2>/dev/null)
+-include $(shell find $B/obj $B/pic out/bench -name '*.d' 2>/dev/null)

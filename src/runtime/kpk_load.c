@@ -329,70 +329,77 @@ static inline const struct kpk_launch_state *loaded(const kpk_image *image, uint
     return &states[index];
 }
 
-/* Finds what a launch of a handle reads, loading its kernel at first use. An overlay becomes the
- * layer whose handle it is. */
-static inline kpk_status ready(kpk_image **overlay, kpk_kernel kernel, uint32_t *out_index,
-                               const struct kpk_launch_state **out_state)
+/* What a use of a handle comes to: of an overlay's, `image` is the layer. */
+struct use {
+    kpk_image *image;
+    const struct kpk_launch_state *state; /* NULL when the status is not OK */
+    uint32_t index;
+    kpk_status status;
+};
+
+/* The way of everything but a loaded kernel of this very image. */
+static struct use __attribute__((noinline)) use_first(kpk_image *image, kpk_kernel kernel)
 {
-    kpk_image *image = *overlay;
+    struct use use = {image, NULL, KPK_NONE, KPK_ERR_ARGUMENT};
     if (image == NULL)
-        return KPK_ERR_ARGUMENT;
-    uint32_t index = kpk_handle_index(image, kernel);
-    if (!LIKELY(index != KPK_NONE)) {
-        *overlay = image = kpk_layer_of(image, kernel);
-        index = kpk_handle_index(image, kernel);
+        return use;
+    use.image = kpk_layer_of(image, kernel);
+    use.index = kpk_handle_index(use.image, kernel);
+    if (use.index == KPK_NONE || kpk_forked(use.image)) {
+        use.status = refuse_handle(use.image, use.index);
+        return use;
     }
-    if (index == KPK_NONE || kpk_forked(image))
-        return refuse_handle(image, index);
-    const struct kpk_launch_state *state = loaded(image, index);
-    if (!LIKELY(state != NULL)) {
-        kpk_status status = load_entry(image, index);
-        if (status != KPK_OK)
-            return status;
-        state = loaded(image, index);
-    }
-    *out_index = index;
-    *out_state = state;
-    return KPK_OK;
+    use.state = loaded(use.image, use.index);
+    use.status = use.state != NULL ? KPK_OK : load_entry(use.image, use.index);
+    if (use.state == NULL && use.status == KPK_OK)
+        use.state = loaded(use.image, use.index);
+    return use;
 }
 
-static inline kpk_status launch(kpk_image *image, uint32_t index,
-                                const struct kpk_launch_state *state, kpk_grid grid, kpk_grid block,
-                                uint32_t smem, struct CUstream_st *stream, void **args)
+static inline __attribute__((always_inline)) struct use use_kernel(kpk_image *image,
+                                                                   kpk_kernel kernel)
+{
+    uint32_t index = image == NULL ? KPK_NONE : kpk_handle_index(image, kernel);
+    if (LIKELY(index != KPK_NONE) && LIKELY(!kpk_forked(image))) {
+        struct use use = {image, loaded(image, index), index, KPK_OK};
+        if (LIKELY(use.state != NULL))
+            return use;
+    }
+    return use_first(image, kernel);
+}
+
+static inline kpk_status launch(const struct use *use, kpk_grid grid, kpk_grid block, uint32_t smem,
+                                struct CUstream_st *stream, void **args)
 {
     bool sane = grid.x != 0 && grid.y != 0 && grid.z != 0 && block.x != 0 && block.y != 0 &&
-                block.z != 0 && smem <= state->max_smem;
+                block.z != 0 && smem <= use->state->max_smem;
     if (!LIKELY(sane))
-        return refuse_launch(image, index, grid, block, smem);
+        return refuse_launch(use->image, use->index, grid, block, smem);
     /* The driver takes a CUkernel wherever it takes a CUfunction to launch. */
-    kpk_cu_result error =
-        image->launch((kpk_cu_function)state->function, grid.x, grid.y, grid.z, block.x, block.y,
-                      block.z, smem != 0 ? smem : state->default_smem, stream, args, NULL);
-    return LIKELY(error == KPK_CU_SUCCESS) ? KPK_OK : launch_failed(image, index, error);
+    kpk_cu_result error = use->image->launch(
+        (kpk_cu_function)use->state->function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+        smem != 0 ? smem : use->state->default_smem, stream, args, NULL);
+    return LIKELY(error == KPK_CU_SUCCESS) ? KPK_OK : launch_failed(use->image, use->index, error);
 }
 
 kpk_status kpk_launch(kpk_image *image, kpk_kernel kernel, kpk_grid grid, uint32_t smem,
                       struct CUstream_st *stream, void **args)
 {
-    uint32_t index = 0;
-    const struct kpk_launch_state *state = NULL;
-    kpk_status status = ready(&image, kernel, &index, &state);
-    if (!LIKELY(status == KPK_OK))
-        return status;
+    struct use use = use_kernel(image, kernel);
+    if (!LIKELY(use.status == KPK_OK))
+        return use.status;
     kpk_grid block;
-    memcpy(&block, state->block, sizeof(block));
-    return launch(image, index, state, grid, block, smem, stream, args);
+    memcpy(&block, use.state->block, sizeof(block));
+    return launch(&use, grid, block, smem, stream, args);
 }
 
 kpk_status kpk_launch_block(kpk_image *image, kpk_kernel kernel, kpk_grid grid, kpk_grid block,
                             uint32_t smem, struct CUstream_st *stream, void **args)
 {
-    uint32_t index = 0;
-    const struct kpk_launch_state *state = NULL;
-    kpk_status status = ready(&image, kernel, &index, &state);
-    if (!LIKELY(status == KPK_OK))
-        return status;
-    return launch(image, index, state, grid, block, smem, stream, args);
+    struct use use = use_kernel(image, kernel);
+    if (!LIKELY(use.status == KPK_OK))
+        return use.status;
+    return launch(&use, grid, block, smem, stream, args);
 }
 
 kpk_status kpk_function(kpk_image *image, kpk_kernel kernel, void **out_function)
@@ -400,12 +407,10 @@ kpk_status kpk_function(kpk_image *image, kpk_kernel kernel, void **out_function
     if (out_function == NULL)
         return KPK_ERR_ARGUMENT;
     *out_function = NULL;
-    uint32_t index = 0;
-    const struct kpk_launch_state *state = NULL;
-    kpk_status status = ready(&image, kernel, &index, &state);
-    if (status == KPK_OK)
-        *out_function = state->function;
-    return status;
+    struct use use = use_kernel(image, kernel);
+    if (use.status == KPK_OK)
+        *out_function = use.state->function;
+    return use.status;
 }
 
 /* ---- Preloading ---------------------------------------------------------------------------- */
@@ -449,14 +454,12 @@ static void set_reach(kpk_image *image, const kpk_image *overlay, const kpk_kern
 /* Asks for the current context once, at the first kernel that is loaded. */
 static kpk_status preload_one(kpk_image *image, kpk_kernel kernel, kpk_cu_context *context)
 {
-    uint32_t index = 0;
-    const struct kpk_launch_state *state = NULL;
-    kpk_status status = ready(&image, kernel, &index, &state);
-    if (status != KPK_OK)
-        return status;
-    if (*context == NULL && image->cuda.cuCtxGetCurrent(context) != KPK_CU_SUCCESS)
+    struct use use = use_kernel(image, kernel);
+    if (use.status != KPK_OK)
+        return use.status;
+    if (*context == NULL && use.image->cuda.cuCtxGetCurrent(context) != KPK_CU_SUCCESS)
         *context = NULL;
-    return *context == NULL ? KPK_OK : load_into_context(image, index, state->function);
+    return *context == NULL ? KPK_OK : load_into_context(use.image, use.index, use.state->function);
 }
 
 kpk_status kpk_preload(kpk_image *image, const kpk_kernel *kernels, size_t count)
