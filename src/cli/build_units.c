@@ -115,6 +115,14 @@ static void split(const struct target_module *module, struct arena *arena,
 /* ---- Units ------------------------------------------------------------------------------------
  */
 
+static struct loc flag_loc(const struct target_module *module, const char *flag)
+{
+    for (size_t i = 0; i < module->flag_count; i++)
+        if (strcmp(module->flags[i], flag) == 0)
+            return module->flag_locs[i];
+    return module->loc;
+}
+
 static bool set_link(const struct target_module *module, struct arena *arena,
                      struct compile_unit *unit, struct diags *diags)
 {
@@ -123,7 +131,7 @@ static bool set_link(const struct target_module *module, struct arena *arena,
     unit->link_options =
         link_flags(module->flags, module->flag_count, arena, &unit->link_option_count, &unknown);
     return unit->link_options ||
-           diag_error_at(diags, module->loc,
+           diag_error_at(diags, flag_loc(module, unknown),
                          "module '%s' has the flag '%s', which nvJitLink knows no counterpart of: "
                          "leave the flag out, or compile the module without %s",
                          module->name, unknown, module->split ? "split" : "lto");
@@ -150,6 +158,8 @@ static struct compile_unit whole_unit(const struct target *target,
         .includes = module->includes,
         .include_count = module->include_count,
         .loc = module->loc,
+        .arch_loc = target->arch_loc,
+        .flag_locs = module->flag_locs,
     };
     unit.expressions = expressions(module, arena, &unit.expression_count);
     return unit;

@@ -301,13 +301,34 @@ static void note_searched(const struct compile_unit *unit, const char *log, stru
     str_free(&text);
 }
 
-static void report(struct run *run, size_t index, const struct compile_result *result, bool failed,
-                   const char *error, const char *const *refused, size_t refused_count)
+/* Whether a log has the flag as a word of its own. */
+static bool names_flag(const char *log, const char *flag)
+{
+    size_t length = strlen(flag);
+    for (const char *at = log; length && (at = strstr(at, flag)); at += length)
+        if ((at == log || strchr(" '\"\n", at[-1])) && strchr(" '\"\n", at[length]))
+            return true;
+    return false;
+}
+
+/* What the compiler says of no place in a source is of the flag that it names, or of the unit. */
+static struct loc placeless(const struct compile_unit *unit, const char *log)
+{
+    for (size_t i = 0; unit->flag_locs && i < unit->flag_count; i++)
+        if (names_flag(log, unit->flags[i]))
+            return unit->flag_locs[i];
+    return unit->loc;
+}
+
+static void report(struct run *run, size_t index, const struct compile_result *result,
+                   uint64_t outcome, const char *error, const char *const *refused,
+                   size_t refused_count)
 {
     const struct compile_unit *unit = &run->units[index];
     struct diags *diags = &run->unit_diags[index];
-    size_t errors = nvrtc_log_add(result->log, unit->root, run->options->cuda, unit->loc, diags);
-    if (!failed)
+    size_t errors = nvrtc_log_add(result->log, unit->root, run->options->cuda,
+                                  placeless(unit, result->log), diags);
+    if (outcome == WORKER_DONE)
         return;
     for (size_t i = 0; i < refused_count; i++)
         diag_add(diags, DIAG_NOTE, (struct loc){0},
@@ -318,8 +339,8 @@ static void report(struct run *run, size_t index, const struct compile_result *r
         diag_error_at(diags, unit->loc, "'%s' does not compile for %s: %zu error%s", unit->name,
                       unit->arch, errors, errors == 1 ? "" : "s");
     else
-        diag_error_at(diags, unit->loc, "'%s' does not compile for %s: %s", unit->name, unit->arch,
-                      error);
+        diag_error_at(diags, outcome == WORKER_UNKNOWN_ARCH ? unit->arch_loc : unit->loc,
+                      "'%s' does not compile for %s: %s", unit->name, unit->arch, error);
 }
 
 static void take_result(struct run *run, struct worker *worker, struct wire_message *message)
@@ -341,17 +362,17 @@ static void take_result(struct run *run, struct worker *worker, struct wire_mess
     taken.nvrtc_major = (int)wire_take_u64(message);
     taken.nvrtc_minor = (int)wire_take_u64(message);
     if (!wire_done(message) || !worker->ready || worker->unit == NO_UNIT ||
-        outcome > WORKER_REFUSED ||
+        outcome > WORKER_UNKNOWN_ARCH ||
         (outcome == WORKER_DONE &&
          taken.symbol_count != run->units[worker->unit].expression_count)) {
         lose(run, worker, "its worker wrote something that is no answer");
     } else {
         size_t unit = worker->unit;
-        bool failed = outcome == WORKER_REFUSED;
+        bool failed = outcome != WORKER_DONE;
         read_log(run, log, &taken);
         run->results[unit] = taken;
         if (!failed || !taken.log[0] || !is_said(run, unit))
-            report(run, unit, &taken, failed, error, refused, refused_count);
+            report(run, unit, &taken, outcome, error, refused, refused_count);
         unit_done(run, worker, failed ? COMPILE_FAILED : COMPILE_OK);
         uint64_t half = run->options->worker_memory / 2;
         if (resident > (half && half < RECYCLE_BYTES ? half : RECYCLE_BYTES))

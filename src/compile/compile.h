@@ -45,9 +45,11 @@ struct compile_unit {
     size_t link_option_count;
     const char *const *kernels; /* symbols, or texts of expressions */
     size_t kernel_count;
-    struct loc loc;          /* where the description declares it */
-    double expected_seconds; /* what it took before; 0: unknown */
-    uint64_t expected_bytes; /* the peak of its worker then; 0: unknown */
+    struct loc loc;              /* where the description declares it */
+    struct loc arch_loc;         /* its arch */
+    const struct loc *flag_locs; /* by flag: the list that holds it */
+    double expected_seconds;     /* what it took before; 0: unknown */
+    uint64_t expected_bytes;     /* the peak of its worker then; 0: unknown */
 };
 
 enum compile_status {

@@ -393,6 +393,7 @@ static void run_job(struct worker *worker, struct job *job)
         refuse(job, "NVRTC %d.%d does not know the arch '%s', expected one of: %s",
                nvrtc->info.major, nvrtc->info.minor, job->arch, str_text(&archs));
         str_free(&archs);
+        job->outcome = WORKER_UNKNOWN_ARCH;
         return;
     }
     if (!check_flags(job))

@@ -218,6 +218,7 @@ static void read_module(struct reader *reader, const struct description *owner,
         .includes = folders(reader, "includes"),
     };
     out->constants = constants(reader, &out->constant_count);
+    out->flags_loc = field_loc(reader, "flags");
     out->flags = texts(reader, "flags", &out->flag_count);
     read_entries(reader, out);
     read_drops(reader, out);
@@ -283,7 +284,9 @@ void description_read(lua_State *lua, int index, struct description *out)
     out->arch = text(&reader, "arch");
     out->inherits = text(&reader, "inherits");
     out->loc = loc(&reader, "place");
+    out->arch_loc = field_loc(&reader, "arch");
     out->inherits_loc = field_loc(&reader, "inherits");
+    out->flags_loc = field_loc(&reader, "flags");
     out->flags = texts(&reader, "flags", &out->flag_count);
     out->strict = strict(&reader, false);
     out->includes = folders(&reader, "includes");

@@ -31,7 +31,7 @@ struct folders {
 struct declared_module {
     const struct description *owner;
     const char *name, *source; /* as written */
-    struct loc loc, source_loc;
+    struct loc loc, source_loc, flags_loc;
     bool every, split, lto, strict, shadow;
     struct declared_entry *entries;
     size_t entry_count;
@@ -60,7 +60,7 @@ struct declared_absent {
 struct description {
     const struct description *parent; /* NULL: inherits from none */
     const char *path, *name, *arch, *inherits;
-    struct loc loc, inherits_loc;
+    struct loc loc, arch_loc, inherits_loc, flags_loc;
     uint32_t compute_major, compute_minor, sm_count, smem_optin;
     const char **flags;
     size_t flag_count;

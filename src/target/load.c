@@ -109,17 +109,19 @@ static struct description *load(const char *path, const char *root, const char *
 /* ---- The result --------------------------------------------------------------------------------
  */
 
-static const char **join_flags(const struct declared_module *module, struct arena *arena,
-                               size_t *out_count)
+static void join_flags(const struct declared_module *module, struct arena *arena,
+                       struct target_module *out)
 {
     const struct description *owner = module->owner;
-    const char **list = arena_alloc(arena, owner->flag_count + module->flag_count, sizeof *list);
-    for (size_t i = 0; i < owner->flag_count; i++)
-        list[i] = owner->flags[i];
-    for (size_t i = 0; i < module->flag_count; i++)
-        list[owner->flag_count + i] = module->flags[i];
-    *out_count = owner->flag_count + module->flag_count;
-    return list;
+    size_t count = owner->flag_count + module->flag_count;
+    out->flags = arena_alloc(arena, count, sizeof *out->flags);
+    out->flag_locs = arena_alloc(arena, count, sizeof *out->flag_locs);
+    out->flag_count = count;
+    for (size_t i = 0; i < count; i++) {
+        bool own = i >= owner->flag_count;
+        out->flags[i] = own ? module->flags[i - owner->flag_count] : owner->flags[i];
+        out->flag_locs[i] = own ? module->flags_loc : owner->flags_loc;
+    }
 }
 
 static void fill_module(const struct declared_module *declared, struct arena *arena,
@@ -143,7 +145,7 @@ static void fill_module(const struct declared_module *declared, struct arena *ar
     };
     for (size_t i = 0; i < declared->entry_count; i++)
         out->entries[i] = declared->entries[i].entry;
-    out->flags = join_flags(declared, arena, &out->flag_count);
+    join_flags(declared, arena, out);
 }
 
 static struct target *fill(const struct description *description, const char *root,
@@ -157,6 +159,7 @@ static struct target *fill(const struct description *description, const char *ro
         .root = root,
         .name = description->name,
         .arch = description->arch,
+        .arch_loc = description->arch_loc,
         .inherits = description->inherits,
         .compute_major = description->compute_major,
         .compute_minor = description->compute_minor,

@@ -57,7 +57,8 @@ struct target_module {
     size_t entry_count;
     struct target_constant *constants; /* sorted by name */
     size_t constant_count;
-    const char **flags; /* of the declaring target, then the module's own */
+    const char **flags;    /* of the declaring target, then the module's own */
+    struct loc *flag_locs; /* by flag: of the list that holds it */
     size_t flag_count;
     const char **includes; /* root-relative folders, searched in order */
     size_t include_count;
@@ -85,6 +86,7 @@ struct target {
     const char *path; /* as given */
     const char *root; /* the project root, absolute, without a trailing '/' */
     const char *name, *arch;
+    struct loc arch_loc;
     const char *inherits;                  /* NULL: none */
     uint32_t compute_major, compute_minor; /* from `device`, or from the arch's digits */
     uint32_t sm_count, smem_optin;         /* 0: not declared */

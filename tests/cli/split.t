@@ -155,7 +155,9 @@ def _():
             for more in ("split", "lto"):
                 result = failing(folder, MATH, ENTRIES, f"the flag '{flag}'", f"without {more}",
                                  more=f'{more} = true, flags = {{ "{flag}" }},')
-                check("tiny.lua:4:3:" in result.err and "[1/" not in result.err, result)
+                line, caret = result.err.splitlines()[1:3]
+                check("tiny.lua:4:" in result.err and "[1/" not in result.err, result)
+                check(line[caret.index("^"):].startswith("flags = "), result)
         built(folder, MATH, ENTRIES, 'split = true, flags = { "-DX=1", "-std=c++17", "-lineinfo", "--restrict" },')
 
 

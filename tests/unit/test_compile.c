@@ -494,16 +494,25 @@ static void test_option_errors(void **state)
     (void)state;
     struct build *build = new_build("options");
     static const char *const unknown[] = {"--no-such-flag"}, *const dlto[] = {"-dlto"};
+    static const char *const two[] = {"-G", "--no-G"};
+    static const struct loc two_locs[] = {{"targets/t.lua", 6, 9}, {"targets/t.lua", 3, 5}};
     struct compile_unit *unit = add_unit(build, "k.cu", KERNEL("x[0] = 1;"));
     unit->flags = unknown;
     unit->flag_count = 1;
     unit->loc = (struct loc){"targets/t.lua", 2, 1};
+    unit = add_unit(build, "k.cu", NULL);
+    unit->flags = two;
+    unit->flag_count = 2;
+    unit->flag_locs = two_locs;
+    unit->loc = (struct loc){"targets/t.lua", 6, 1};
     unit = add_unit(build, "k.cu", NULL);
     unit->flags = dlto;
     unit->flag_count = 1;
     add_unit(build, "k.cu", NULL)->arch = "sm_90z";
     assert_false(run(build));
     expect(build, "targets/t.lua:2:1: unrecognized option --no-such-flag found\n");
+    expect(build, "targets/t.lua:3:5: unrecognized option --no-G found\n");
+    expect(build, "targets/t.lua:6:1: 'k.cu' does not compile");
     expect(build, "NVRTC made no cubin: a flag asks for something else\n");
     expect(build, "does not know the arch 'sm_90z', expected one of: sm_");
 }

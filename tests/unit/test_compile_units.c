@@ -251,12 +251,16 @@ static void test_unknown_arch(void **state)
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
         world_unit(world, "fine")->arch = archs[i];
     world_unit(world, "fine")->arch = "sm_120f";
+    world->units[0].loc = (struct loc){"t.lua", 4, 3};
+    world->units[0].arch_loc = (struct loc){"t.lua", 2, 5};
     assert_false(world_run(world));
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
-        world_expect(world, arena_printf(&world_arena,
-                                         "NVRTC 13.0 does not know the arch '%s', expected one of: "
-                                         "sm_75, sm_80, sm_90, sm_100, sm_120, sm_121",
-                                         archs[i]));
+        world_expect(world,
+                     arena_printf(&world_arena,
+                                  "NVRTC 13.0 does not know the arch '%s', expected one of: "
+                                  "sm_75, sm_80, sm_90[a], sm_100[af], sm_120[af], sm_121[af]",
+                                  archs[i]));
+    world_expect(world, "t.lua:2:5: 't/1' does not compile for sm_70");
     assert_int_equal(world->results[6].status, COMPILE_OK);
     world_end(world);
 }
