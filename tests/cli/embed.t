@@ -56,6 +56,24 @@ def _():
         check(result.status == 1 and "'no/such/x.o'" in result.err, result)
 
 
+@test("a bundle is embedded as an image is, all of its parts checked")
+def _():
+    with Folder() as folder:
+        for name, arch in (("a", "sm_90a"), ("b", "sm_100f")):
+            describe(folder, name, target=name, arch=arch, modules=[module("m", entries=["plain"])])
+        same(run(folder, "bundle", "a.kpk", "b.kpk", "-o", "all.kpk").status, 0)
+        result = run(folder, "embed", "-o", "x.o", "all.kpk")
+        same(result.status, 0, result)
+        bytes_ = bytearray(read(f"{folder}/all.kpk"))
+        check(bytes(bytes_) in read(f"{folder}/x.o"), "the bundle's bytes are not in the object")
+        bytes_[-5] ^= 1
+        write(f"{folder}/all.kpk", bytes_)
+        os.remove(f"{folder}/x.o")
+        result = run(folder, "embed", "-o", "x.o", "all.kpk")
+        same((result.status, result.out, os.path.exists(f"{folder}/x.o")), (1, "", False))
+        check("all.kpk[b]: " in result.err, result)
+
+
 @test("what is no whole image is not embedded")
 def _():
     with Folder() as folder:

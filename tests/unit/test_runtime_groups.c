@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "runtime/kpk_image.h"
 #include "runtime_fixture.h"
 
 enum {
@@ -61,6 +62,40 @@ static struct kpk_group_record *group_of(struct fixture *fixture)
 static uint8_t *packed(struct fixture *fixture)
 {
     return fixture->bytes.data + group_of(fixture)->offset;
+}
+
+static bool in_image(const struct fixture *fixture, const void *address)
+{
+    uintptr_t start = (uintptr_t)fixture->bytes.data, at = (uintptr_t)address;
+    return at >= start && at < start + fixture->bytes.size;
+}
+
+/* Of an image in memory neither the index nor a group's packed bytes are copied. */
+static void test_memory_is_not_copied(void **state)
+{
+    struct fixture *fixture = *state;
+    kpk_image_info image;
+    kpk_module_info module;
+    kpk_entry_info entry;
+    assert_int_equal(kpk_get_image(fixture->image, &image), KPK_OK);
+    assert_int_equal(kpk_get_module(fixture->image, 0, &module), KPK_OK);
+    assert_int_equal(kpk_get_entry(fixture->image, 0, &entry), KPK_OK);
+    assert_true(in_image(fixture, image.target) && in_image(fixture, module.name));
+    assert_true(in_image(fixture, entry.name) && in_image(fixture, fixture->image->slots));
+    assert_null(fixture->image->owned_index);
+    assert_int_equal(load(fixture, 0), KPK_OK);
+    const struct kpk_decoding *decoding = &fixture->image->group_states[0].decoding;
+    assert_true(in_image(fixture, decoding->packed));
+    assert_null(decoding->owned_packed);
+    /* A file's are. */
+    const char *path = fixture_file(&fixture->bytes);
+    kpk_open_desc desc = fixture_desc(fixture);
+    kpk_image *file = NULL;
+    assert_int_equal(kpk_open(path, &desc, &file), KPK_OK);
+    assert_int_equal(kpk_get_module(file, 0, &module), KPK_OK);
+    assert_false(in_image(fixture, module.name));
+    kpk_close(file);
+    unlink(path);
 }
 
 /* Every order of the four: a member that was passed already, one further on, the last one. */
@@ -351,11 +386,17 @@ static void test_windows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_every_order),          TEST(test_goes_on_where_it_stopped),
-        TEST(test_trim_forgets),         TEST(test_file_may_change_after_first_use),
-        TEST(test_flips_anywhere),       TEST(test_bad_tails),
-        TEST(test_one_cubin_is_another), TEST(test_preload_reaches_further),
-        TEST(test_random_frames),        TEST(test_windows),
+        TEST(test_memory_is_not_copied),
+        TEST(test_every_order),
+        TEST(test_goes_on_where_it_stopped),
+        TEST(test_trim_forgets),
+        TEST(test_file_may_change_after_first_use),
+        TEST(test_flips_anywhere),
+        TEST(test_bad_tails),
+        TEST(test_one_cubin_is_another),
+        TEST(test_preload_reaches_further),
+        TEST(test_random_frames),
+        TEST(test_windows),
     };
     return cmocka_run_group_tests_name("runtime_groups", tests, NULL, NULL);
 }
