@@ -220,7 +220,7 @@ static void print_levels(const struct group_item *items, size_t count, double fa
     static const int levels[] = {1, 3, 6, 9, 12, 15, 17, 19, 22};
     struct grouping grouping;
     struct diags diags = {0};
-    groups_plan(items, count, 0, &grouping);
+    groups_plan(items, count, IMAGE_GROUP_CAP, &grouping);
     if (!groups_pack(items, &grouping, &diags))
         exit(1);
     void **raw = mem_alloc(grouping.count, sizeof *raw);

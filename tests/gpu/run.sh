@@ -10,13 +10,14 @@ echo
 CUDA_MODULE_LOADING=EAGER ./loader corpus.kpk fix.kpk hopper.kpk gb10.kpk || status=1
 echo
 ./open "$work/hopper.kpk" > "$work/open" || status=1
+./open "$work/corpus.kpk" | grep -e corpus -e 'first use' >> "$work/open" || status=1
 for name in hopper corpus; do
     ./load "$work/$name.kpk" "$work/peers/$name" > "$work/load-$name" || status=1
 done
-grep '^first use of .* alone,' "$work/open"
+grep '^first use of .* alone,.* at ' "$work/open"
 grep ' cubin ' "$work/load-hopper"
 echo
-grep -v '^first use of .* alone,' "$work/open"
+grep -v '^first use of .* alone,.* at ' "$work/open"
 grep -h -v ' cubin ' "$work/load-hopper" "$work/load-corpus"
 [ $status -eq 0 ] && echo "PASS all" || echo "FAIL: see above"
 exit $status
