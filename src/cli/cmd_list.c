@@ -17,23 +17,6 @@ static void print_head(const struct view *view)
                 info->min_driver % 1000 / 10);
 }
 
-/* Of a stamp that we wrote, commit and version; one that we do not understand as it is. */
-static void print_stamp(const struct view *view)
-{
-    const char *commit = NULL, *kpack = NULL;
-    int dirty = false;
-    if (!view->info.stamp[0])
-        return;
-    json_t *stamp = json_loads(view->info.stamp, 0, NULL);
-    if (stamp && json_unpack(stamp, "{s:s, s:s, s:b}", "kpack", &kpack, "commit", &commit, "dirty",
-                             &dirty) == 0)
-        report_line(stdout, "stamp: commit %s%s, kpack %s", report_name(&view->cli->arena, commit),
-                    dirty ? " and changes to it" : "", report_name(&view->cli->arena, kpack));
-    else
-        report_line(stdout, "stamp: %s", report_name(&view->cli->arena, view->info.stamp));
-    json_decref(stamp);
-}
-
 static int wider(int width, const char *text)
 {
     return (int)strlen(text) > width ? (int)strlen(text) : width;
@@ -81,7 +64,8 @@ static void print_image(const struct view *view)
     struct arena *arena = &view->cli->arena;
     struct table table = {0};
     print_head(view);
-    print_stamp(view);
+    if (info->stamp[0])
+        report_line(stdout, "stamp: %s", view_stamp(view, arena));
     putchar('\n');
     entry_table_head(&table);
     for (uint32_t i = 0; i < info->module_count; i++) {

@@ -70,6 +70,11 @@ bool compare_grew(const struct change *change);
 /* "entry 'alpha:scale': registers 128 to 130"; in the arena. */
 char *compare_text(struct arena *arena, const struct change *change);
 
+/* A side's value and what became of it, for people: "130", "1.5 KiB", "-"; "+2", "removed", "". In
+ * the arena. */
+const char *compare_value(struct arena *arena, const struct compare_value *value);
+const char *compare_delta(struct arena *arena, const struct change *change);
+
 /* Rows of a table with the columns name, before, after, change. */
 void compare_print(const struct comparison *comparison, FILE *stream);
 /* An array of objects; a new reference. */

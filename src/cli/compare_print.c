@@ -10,7 +10,7 @@ enum {
     VALUE_COLUMNS = 26 /* what a value may take in the table; JSON has all of it */
 };
 
-static const char *value_text(struct arena *arena, const struct compare_value *value)
+const char *compare_value(struct arena *arena, const struct compare_value *value)
 {
     switch (value->kind) {
     case COMPARE_COUNT:
@@ -18,14 +18,19 @@ static const char *value_text(struct arena *arena, const struct compare_value *v
     case COMPARE_BYTES:
         return report_size(arena, (uint64_t)value->number);
     case COMPARE_TEXT:
-        return report_cut(arena, report_name(arena, value->text), VALUE_COLUMNS);
+        return report_name(arena, value->text);
     case COMPARE_NOTHING:
         break;
     }
     return "-";
 }
 
-static const char *delta_text(struct arena *arena, const struct change *change)
+static const char *value_cell(struct arena *arena, const struct compare_value *value)
+{
+    return report_cut(arena, compare_value(arena, value), VALUE_COLUMNS);
+}
+
+const char *compare_delta(struct arena *arena, const struct change *change)
 {
     const struct compare_value *before = &change->before, *after = &change->after;
     if (before->kind == COMPARE_NOTHING)
@@ -64,12 +69,12 @@ char *compare_text(struct arena *arena, const struct change *change)
     else if (change->module)
         where = arena_printf(arena, "module '%s'", change->module);
     if (names_itself(change))
-        return arena_printf(arena, "%s is %s", where, delta_text(arena, change));
+        return arena_printf(arena, "%s is %s", where, compare_delta(arena, change));
     where = where[0] ? arena_printf(arena, "%s: ", where) : "";
     if (change->before.kind == COMPARE_NOTHING || change->after.kind == COMPARE_NOTHING)
-        return arena_printf(arena, "%s%s %s", where, change->what, delta_text(arena, change));
+        return arena_printf(arena, "%s%s %s", where, change->what, compare_delta(arena, change));
     return arena_printf(arena, "%s%s %s to %s", where, change->what,
-                        value_text(arena, &change->before), value_text(arena, &change->after));
+                        value_cell(arena, &change->before), value_cell(arena, &change->after));
 }
 
 static bool same_text(const char *a, const char *b)
@@ -110,8 +115,8 @@ void compare_print(const struct comparison *comparison, FILE *stream)
         const struct change *change = &comparison->items[i];
         print_heads(&table, last, change);
         table_row(&table,
-                  (const char *[]){row_name(arena, change), value_text(arena, &change->before),
-                                   value_text(arena, &change->after), delta_text(arena, change)},
+                  (const char *[]){row_name(arena, change), value_cell(arena, &change->before),
+                                   value_cell(arena, &change->after), compare_delta(arena, change)},
                   4);
         last = change;
     }

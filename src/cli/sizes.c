@@ -71,7 +71,7 @@ static struct size_module module_sizes(const struct view *view, uint32_t index,
                                        struct pool *objects, struct arena *arena)
 {
     kpk_module_info info = view_module(view, index);
-    struct size_module module = {.all.name = info.name};
+    struct size_module module = {.all = {.name = info.name, .index = index}};
     struct pool rest = {0};
     uint32_t *entries = arena_alloc(arena, info.object_count, sizeof *entries);
     module.parts = arena_alloc(arena, (size_t)info.entry_count + 1, sizeof *module.parts);
@@ -86,7 +86,8 @@ static struct size_module module_sizes(const struct view *view, uint32_t index,
         struct pool *object = &objects[entry.object];
         bool alone = entries[entry.object - info.first_object] == 1;
         struct pool part = take(object, alone ? object->raw : entry.code_bytes);
-        module.parts[module.part_count++] = (struct size_part){entry.name, part.raw, part.packed};
+        module.parts[module.part_count++] =
+            (struct size_part){entry.name, info.first_entry + i, part.raw, part.packed};
     }
     qsort(module.parts, module.part_count, sizeof *module.parts, by_raw);
     for (uint32_t i = 0; i < info.object_count; i++) {
@@ -94,7 +95,8 @@ static struct size_module module_sizes(const struct view *view, uint32_t index,
         rest.packed += objects[info.first_object + i].packed;
     }
     if (rest.raw)
-        module.parts[module.part_count++] = (struct size_part){NULL, rest.raw, rest.packed};
+        module.parts[module.part_count++] =
+            (struct size_part){.raw = rest.raw, .packed = rest.packed};
     return module;
 }
 

@@ -11,6 +11,7 @@
 
 struct size_part {
     const char *name; /* borrowed from the image; NULL: the rest of the module's cubins */
+    uint32_t index;   /* of the module or the entry, in the image */
     uint64_t raw, packed;
 };
 

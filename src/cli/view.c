@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "cli/report.h"
 
 static const char *advice(kpk_status status)
 {
@@ -202,4 +203,18 @@ char *view_block(const kpk_entry_info *entry, struct arena *arena)
         return arena_printf(arena, "%ux%ux%u", block.x, block.y, block.z);
     return block.y > 1 ? arena_printf(arena, "%ux%u", block.x, block.y)
                        : arena_printf(arena, "%u", block.x);
+}
+
+char *view_stamp(const struct view *view, struct arena *arena)
+{
+    const char *commit = NULL, *kpack = NULL, *text = view->info.stamp;
+    int dirty = false;
+    json_t *stamp = json_loads(text, 0, NULL);
+    if (stamp && json_unpack(stamp, "{s:s, s:s, s:b}", "kpack", &kpack, "commit", &commit, "dirty",
+                             &dirty) == 0)
+        text = arena_printf(arena, "commit %s%s, kpack %s", commit,
+                            dirty ? " and changes to it" : "", kpack);
+    char *said = report_name(arena, text);
+    json_decref(stamp);
+    return said;
 }

@@ -101,6 +101,10 @@ char *view_block(const kpk_entry_info *entry, struct arena *arena);
 /* "switch", "is1", "presence", "text" */
 const char *view_lever_kind(kpk_lever_kind kind);
 
+/* What the image's stamp says, "commit 1234 and changes to it, kpack 0.1.0"; one that we did not
+ * write as it is, "" when there is none. In the arena. */
+char *view_stamp(const struct view *view, struct arena *arena);
+
 /* JSON of the whole image, of a module, of an entry: the fields and their order are a promise to
  * the scripts that read them. New references. */
 json_t *view_image_json(const struct view *view);
