@@ -51,11 +51,12 @@ runtime_src := $(wildcard src/runtime/*.c)
 ops_src := $(wildcard src/ops/*.c)
 lua_files := $(sort $(notdir $(wildcard lua/*.lua)))
 header_files := $(sort $(notdir $(wildcard src/compile/headers/*)))
+report_files := $(sort $(notdir $(wildcard src/cli/report/page.*)))
 
 obj = $(patsubst %.c,$B/obj/%.o,$1)
 pic = $(patsubst %.c,$B/pic/%.o,$1)
 cover_obj := $(if $(COV),$B/obj/tests/tools/cover.o)
-gen_obj := $B/obj/gen/embed_lua.o $B/obj/gen/embed_headers.o
+gen_obj := $(foreach t,lua headers report report_digests,$B/obj/gen/embed_$t.o)
 # All of the tool but main(): what unit tests link.
 core_obj := $(call obj,$(filter-out src/cli/main.c,$(tool_src)) $(runtime_src)) $(gen_obj) $(cover_obj)
 
@@ -77,7 +78,7 @@ $(call remember,flags,$(CC) $(ALL_CFLAGS))
 # How this kpack compiles: what another one compiled is not taken for its own.
 compile_id := $(shell cat src/compile/*.c src/compile/*.h | b2sum -l 128 | cut -c1-32)
 $(call remember,compile-id,$(compile_id))
-$(call remember,sources,$(tool_src) $(runtime_src) $(ops_src) $(lua_files) $(header_files))
+$(call remember,sources,$(tool_src) $(runtime_src) $(ops_src) $(lua_files) $(header_files) $(report_files))
 
 $B/obj/%.o: %.c $B/flags Makefile | setup
 	$(call say,CC,$<)
@@ -98,6 +99,15 @@ $B/gen/embed_lua.c: src/base/embed.sh $(addprefix lua/,$(lua_files)) $B/sources 
 $B/gen/embed_headers.c: src/base/embed.sh $(addprefix src/compile/headers/,$(header_files)) $B/sources Makefile
 	@mkdir -p $(@D)
 	$(Q)src/base/embed.sh embed_headers src/compile/headers $(header_files) > $@
+
+report_paths := $(addprefix src/cli/report/,$(report_files))
+$B/gen/embed_report.c: src/base/embed.sh $(report_paths) $B/sources Makefile
+	@mkdir -p $(@D)
+	$(Q)src/base/embed.sh embed_report src/cli/report $(report_files) > $@
+
+$B/gen/embed_report_digests.c: src/cli/report/digests.sh $(report_paths)
+	@mkdir -p $(@D)
+	$(Q)src/cli/report/digests.sh > $@
 
 $B/obj/gen/%.o: $B/gen/%.c $B/flags | setup
 	$(call say,CC,$<)

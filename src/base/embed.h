@@ -16,4 +16,7 @@ extern const struct embed_file embed_lua[];
 /* src/compile/headers/: C headers that NVRTC lacks. Sorted by name, ended by a NULL name. */
 extern const struct embed_file embed_headers[];
 
+/* src/cli/report/: style and script of a report's page. The same order and end. */
+extern const struct embed_file embed_report[];
+
 #endif

@@ -77,6 +77,7 @@ enum cli_exit cmd_audit(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_lookups(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_size(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_header(struct cli *cli, const struct cli_args *args);
+enum cli_exit cmd_report(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_bundle(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_extract(struct cli *cli, const struct cli_args *args);
 enum cli_exit cmd_embed(struct cli *cli, const struct cli_args *args);
@@ -156,6 +157,10 @@ enum {
 enum {
     EMBED_FILE,
     EMBED_MACHINE,
+};
+
+enum {
+    REPORT_FILE,
 };
 
 enum {

@@ -91,6 +91,11 @@ static const struct cli_option embed_options[] = {
     {0},
 };
 
+static const struct cli_option report_options[] = {
+    [REPORT_FILE] = {'o', NULL, "FILE", "write the page to FILE"},
+    {0},
+};
+
 static const struct cli_option explain_options[] = {
     [EXPLAIN_CUDA] = {0, "cuda", "DIR", "as for build"},
     [EXPLAIN_CACHE] = {0, "cache", "DIR", "as for build"},
@@ -155,6 +160,12 @@ const struct cli_command cli_commands[] = {
     {"size", "IMAGE", "print what takes the bytes of an image",
      "Modules share packed groups: a module's packed bytes are its part of them, by raw size.\n",
      image_options, 1, 1, cmd_size},
+    {"report", "-o FILE IMAGE ...", "write a page about images for a browser",
+     "One HTML file that needs nothing else: what the images are, what takes their bytes,\n"
+     "entries with their resources, twins by target, levers, expected absences, and for two\n"
+     "images how the second differs from the first. Tables sort and search where scripts may\n"
+     "run.\n",
+     report_options, 1, SIZE_MAX, cmd_report},
     {"bundle", "-o FILE IMAGE ...", "join images of several targets in one file",
      "The runtime opens a bundle as it opens an image and reads the part for its device alone.\n"
      "Parts are the images given, byte for byte, by target; two images for one target or one\n"

@@ -5,7 +5,7 @@ import subprocess
 from harness import Folder, binary, check, golden, kpack, main, same, test, write
 
 HELP = [(), ("build",), ("list",), ("show",), ("verify",), ("diff",), ("coverage",), ("audit",), ("lookups",), 
-        ("size",), ("bundle",), ("extract",), ("embed",), ("header",), ("explain",), ("cache",), ("doctor",), ("help",)]
+        ("size",), ("report",), ("bundle",), ("extract",), ("embed",), ("header",), ("explain",), ("cache",), ("doctor",), ("help",)]
 MISTAKES = {
     "nothing": [],
     "command": ["bild"],
@@ -35,6 +35,9 @@ MISTAKES = {
     "verify-rebuild": ["verify", "--rebuild"],
     "diff-one": ["diff", "a.kpk"],
     "lookups-source": ["lookups"],
+    "report-file": ["report", "a.kpk"],
+    "report-image": ["report", "-o", "a.html"],
+    "report-json": ["report", "--json", "-o", "a.html", "a.kpk"],
     "bundle-file": ["bundle", "a.kpk"],
     "bundle-image": ["bundle", "-o", "a.kpk"],
     "extract-module": ["extract", "a.kpk"],
