@@ -5,7 +5,7 @@ import sys
 
 LIMIT = 650
 FOLDERS = ("src", "tests", "lua", "targets", ".ci")
-ENDINGS = (".c", ".h", ".py", ".t", ".lua", ".sh")
+ENDINGS = (".c", ".h", ".py", ".t", ".lua", ".sh", ".css", ".js")
 
 
 def too_long():

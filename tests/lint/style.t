@@ -53,7 +53,7 @@ def main():
     # Bad descriptions are fixtures of tests.
     lua = [f for f in files if f.endswith(".lua") and f.startswith(("lua/", "targets/"))]
     lint("Lua", "luacheck", ["--std", "lua54", "--no-color", "-q", "--max-line-length", "150"], lua)
-    prose = [f for f in files if f.endswith((".md", ".c", ".h", ".cu", ".cuh", ".lua", ".py", ".t", ".1", ".sh"))]
+    prose = [f for f in files if f.endswith((".md", ".c", ".h", ".cu", ".cuh", ".lua", ".py", ".t", ".1", ".sh", ".css", ".js"))]
     lint("spelling", "codespell", ["--ignore-words-list", "alph,fo,te,nd,ot,ue,inout,ans,wth,dout"], prose)
     lint("the man page", "mandoc", ["-T", "lint", "-W", "warning"], [f for f in files if f.endswith(".1")])
     scripts = [f for f in files if f.endswith(".py") or shebang(f).startswith(b"#!/usr/bin/env python3")]

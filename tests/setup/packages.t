@@ -8,13 +8,16 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+with open("/etc/os-release", encoding="utf-8") as release:
+    CHROMIUM = [] if "\nID=ubuntu\n" in "\n" + release.read() else ["chromium"]
 BUILD = ["gcc", "make", "pkg-config", "liblua5.4-dev", "libzstd-dev", "libjansson-dev", "libb2-dev",
          "libxxhash-dev"]
 TEST = ["libcmocka-dev", "g++", "clang", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "python3",
-        "python3-pip", "git", "clang-format-14", "lua-check", "shellcheck", "mandoc", "codespell", "zstd", "faketime"]
+        "python3-pip", "git", "clang-format-14", "lua-check", "shellcheck", "mandoc", "codespell", "zstd", "faketime"] + CHROMIUM
 BUILD_TOOLS = ["gcc", "make"]
 TEST_TOOLS = ["g++", "clang++", "aarch64-linux-gnu-gcc", "python3", "pip3", "git", "clang-format-14",
-              "luacheck", "shellcheck", "mandoc", "codespell", "zstd", "faketime"]
+              "luacheck", "shellcheck", "mandoc", "codespell", "zstd", "faketime",
+              "chromium"]
 BUILD_MODULES = ["lua5.4", "libzstd", "jansson", "libb2", "libxxhash"]
 results = []
 
