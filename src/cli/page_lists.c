@@ -43,110 +43,133 @@ static void join(struct rows *rows, size_t images)
     rows->count = kept;
 }
 
-static struct row *add(struct page *page, struct rows *rows, size_t image, const char *value)
+/* What a list says of one image's item: its keys, and the value. */
+struct list {
+    const char *id, *title, *note, *empty, *label;
+    const char *heads[3]; /* of the keys; NULL: no such column */
+    uint32_t (*count)(const kpk_image_info *info);
+    const char *(*read)(struct page *page, size_t image, uint32_t index, const char *out_keys[3]);
+};
+
+static uint32_t lever_count(const kpk_image_info *info)
 {
-    struct row *row = &rows->items[rows->count++];
-    row->values = arena_alloc(page->arena, page->count, sizeof *row->values);
-    row->values[image] = value;
-    return row;
+    return info->lever_count;
 }
 
-static const char *default_of(struct page *page, const kpk_lever *lever)
+static const char *read_lever(struct page *page, size_t image, uint32_t index,
+                              const char *out_keys[3])
 {
-    if (lever->kind != KPK_TEXT)
-        return lever->default_on ? "on" : "off";
-    return arena_printf(page->arena, "'%s'", lever->default_text);
+    kpk_lever lever = view_lever(&page->views[image], index);
+    out_keys[0] = lever.name;
+    out_keys[1] = lever.env;
+    out_keys[2] = view_lever_kind(lever.kind);
+    if (lever.kind == KPK_TEXT)
+        return arena_printf(page->arena, "'%s'", lever.default_text);
+    return lever.default_on ? "on" : "off";
 }
 
-static void print_rows(struct page *page, const struct rows *rows, size_t keys)
+static uint32_t absent_count(const kpk_image_info *info)
+{
+    return info->absent_count;
+}
+
+static const char *read_absent(struct page *page, size_t image, uint32_t index,
+                               const char *out_keys[3])
+{
+    kpk_absent_info absent = view_absent(&page->views[image], index);
+    out_keys[0] = arena_printf(page->arena, "%s%s%s", absent.module, absent.entry[0] ? ":" : "",
+                               absent.entry);
+    out_keys[1] = absent.reason;
+    out_keys[2] = "";
+    return "declared";
+}
+
+/* The rows of all images; `items` is the caller's to free. */
+static struct rows collect(struct page *page, const struct list *list)
+{
+    struct rows rows = {0};
+    size_t most = 0;
+    for (size_t i = 0; i < page->count; i++)
+        most += list->count(&page->views[i].info);
+    rows.items = mem_alloc(most, sizeof *rows.items);
+    for (size_t i = 0; i < page->count; i++)
+        for (uint32_t j = 0; j < list->count(&page->views[i].info); j++) {
+            struct row *row = &rows.items[rows.count++];
+            row->values = arena_alloc(page->arena, page->count, sizeof *row->values);
+            row->values[i] = list->read(page, i, j, row->keys);
+        }
+    join(&rows, page->count);
+    return rows;
+}
+
+static void add_row(struct page *page, const struct list *list, const struct row *row)
 {
     struct str *html = &page->html;
-    for (size_t i = 0; i < rows->count; i++) {
-        str_adds(html, "<tr>");
-        for (size_t j = 0; j < keys; j++) {
-            str_addf(html, j ? "<td class=\"name\">" : "<th scope=\"row\" class=\"name\">");
-            html_name(html, rows->items[i].keys[j]);
-            str_adds(html, j ? "</td>" : "</th>");
-        }
-        for (size_t j = 0; j < page->count; j++) {
-            const char *value = rows->items[i].values[j];
-            str_adds(html, value ? "<td class=\"state\">" : "<td class=\"state none\">&ndash;");
-            html_text(html, value ? value : "");
-            str_adds(html, "</td>");
-        }
-        str_adds(html, "</tr>\n");
+    str_adds(html, "<tr>");
+    for (size_t i = 0; i < 3 && list->heads[i]; i++) {
+        str_adds(html, i ? "<td class=\"name\">" : "<th scope=\"row\" class=\"name\">");
+        html_name(html, row->keys[i]);
+        str_adds(html, i ? "</td>" : "</th>");
     }
-    page_end_table(page);
+    for (size_t i = 0; i < page->count; i++) {
+        const char *value = row->values[i];
+        str_adds(html, value ? "<td class=\"state\">" : "<td class=\"state none\">&ndash;");
+        html_text(html, value ? value : "");
+        str_adds(html, "</td>");
+    }
+    str_adds(html, "</tr>\n");
+}
+
+static void add_list(struct page *page, const struct list *list)
+{
+    struct str *html = &page->html;
+    struct rows rows = collect(page, list);
+    page_section(page, list->id, list->title);
+    if (rows.count) {
+        str_addf(html, "<p class=\"note\">%s</p>\n", list->note);
+        page_table(page, list->id, list->label, NULL);
+        str_adds(html, "<thead>\n<tr>");
+        for (size_t i = 0; i < 3 && list->heads[i]; i++)
+            str_addf(html, "<th scope=\"col\">%s</th>", list->heads[i]);
+        page_image_heads(page);
+        str_adds(html, "</tr>\n</thead>\n<tbody>\n");
+        for (size_t i = 0; i < rows.count; i++)
+            add_row(page, list, &rows.items[i]);
+        page_end_table(page);
+    } else {
+        str_addf(html, "<p class=\"empty\">%s</p>\n", list->empty);
+    }
+    str_adds(html, "</section>\n");
+    free(rows.items);
 }
 
 void page_levers(struct page *page)
 {
-    struct str *html = &page->html;
-    struct rows rows = {0};
-    size_t most = 0;
-    for (size_t i = 0; i < page->count; i++)
-        most += page->views[i].info.lever_count;
-    rows.items = mem_alloc(most, sizeof *rows.items);
-    for (size_t i = 0; i < page->count; i++)
-        for (uint32_t j = 0; j < page->views[i].info.lever_count; j++) {
-            kpk_lever lever = view_lever(&page->views[i], j);
-            struct row *row = add(page, &rows, i, default_of(page, &lever));
-            row->keys[0] = lever.name;
-            row->keys[1] = lever.env;
-            row->keys[2] = view_lever_kind(lever.kind);
-        }
-    join(&rows, page->count);
-    page_section(page, "levers", "Levers");
-    if (rows.count) {
-        str_adds(html,
-                 "<p class=\"note\">Run-time choices with each target&rsquo;s default, which the "
-                 "environment variable overrides.</p>\n");
-        page_table(page, "levers", "Levers and their defaults", NULL);
-        str_adds(html,
-                 "<thead>\n<tr><th scope=\"col\">Lever</th><th scope=\"col\">Variable</th><th "
-                 "scope=\"col\">Kind</th>");
-        page_image_heads(page);
-        str_adds(html, "</tr>\n</thead>\n<tbody>\n");
-        print_rows(page, &rows, 3);
-    } else {
-        str_adds(html, "<p class=\"empty\">No lever.</p>\n");
-    }
-    str_adds(html, "</section>\n");
-    free(rows.items);
+    static const struct list list = {
+        .id = "levers",
+        .title = "Levers",
+        .note = "Run-time choices with each target&rsquo;s default, which the environment variable "
+                "overrides.",
+        .empty = "No lever.",
+        .label = "Levers and their defaults",
+        .heads = {"Lever", "Variable", "Kind"},
+        .count = lever_count,
+        .read = read_lever,
+    };
+    add_list(page, &list);
 }
 
 void page_absent(struct page *page)
 {
-    struct str *html = &page->html;
-    struct rows rows = {0};
-    size_t most = 0;
-    for (size_t i = 0; i < page->count; i++)
-        most += page->views[i].info.absent_count;
-    rows.items = mem_alloc(most, sizeof *rows.items);
-    for (size_t i = 0; i < page->count; i++)
-        for (uint32_t j = 0; j < page->views[i].info.absent_count; j++) {
-            kpk_absent_info absent = view_absent(&page->views[i], j);
-            struct row *row = add(page, &rows, i, "declared");
-            row->keys[0] = arena_printf(page->arena, "%s%s%s", absent.module,
-                                        absent.entry[0] ? ":" : "", absent.entry);
-            row->keys[1] = absent.reason;
-            row->keys[2] = "";
-        }
-    join(&rows, page->count);
-    page_section(page, "absent", "Expected absent");
-    if (rows.count) {
-        str_adds(html,
-                 "<p class=\"note\">What an image declares that it does not ship, and why.</p>\n");
-        page_table(page, "absent", "Expected absences", NULL);
-        str_adds(
-            html,
-            "<thead>\n<tr><th scope=\"col\">Module or entry</th><th scope=\"col\">Reason</th>");
-        page_image_heads(page);
-        str_adds(html, "</tr>\n</thead>\n<tbody>\n");
-        print_rows(page, &rows, 2);
-    } else {
-        str_adds(html, "<p class=\"empty\">No image declares any.</p>\n");
-    }
-    str_adds(html, "</section>\n");
-    free(rows.items);
+    static const struct list list = {
+        .id = "absent",
+        .title = "Expected absent",
+        .note = "What an image declares that it does not ship, and why.",
+        .empty = "No image declares any.",
+        .label = "Expected absences",
+        .heads = {"Module or entry", "Reason"},
+        .count = absent_count,
+        .read = read_absent,
+    };
+    add_list(page, &list);
 }

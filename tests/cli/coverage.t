@@ -3,7 +3,7 @@
 import json
 
 from harness import Folder, check, golden, kpack, main, same, test
-from images import CUBIN, DAMAGE, OTHER_CUBIN, damage, describe, module, patched
+from images import CUBIN, OTHER_CUBIN, damaged_is_refused, describe, module, patched
 
 
 def run(folder, *args):
@@ -88,18 +88,7 @@ def _():
 @test("a damaged or foreign image is an error of coverage, wherever it stands")
 def _():
     with Folder() as folder:
-        good = images(folder)[0]
-        damage(folder, good)
-        for name in DAMAGE:
-            bad = f"{name}.kpk"
-            expected = kpack("list", bad, cwd=folder).err
-            for words in ((bad,), (good, bad), (bad, good)):
-                result = run(folder, *words)
-                same((result.status, result.out, result.err), (1, "", expected), words)
-        with open(f"{folder}/noise", "wb") as file:
-            file.write(b"no cubin at all " * 10)
-        describe(folder, "noise", modules=[module("m", f"{folder}/noise", ["e"])])
-        golden("coverage-noise.txt", run(folder, "noise.kpk"))
+        damaged_is_refused(folder, images(folder)[0], run, "coverage-noise.txt")
 
 
 @test("twelve images fit a table, and thirteen are refused")

@@ -5,7 +5,7 @@ import os
 import struct
 import subprocess
 
-from harness import ROOT, read, write
+from harness import ROOT, golden, kpack, read, same, write
 
 SAMPLE = os.path.join(ROOT, "out", "tests", "sample_image")
 CUBIN = os.path.join(ROOT, "tests", "golden", "cubins", "nvrtc130-sm_90a.cubin")
@@ -58,3 +58,16 @@ def damage(folder, good):
     write(f"{folder}/truncated.kpk", bytes_[:-1])
     write(f"{folder}/flipped.kpk", flipped)
     os.mkdir(f"{folder}/folder.kpk")
+
+
+def damaged_is_refused(folder, good, run, name):
+    """run(folder, IMAGE ...) fails as list does where one image is damaged, and as golden/NAME on one without a cubin."""
+    damage(folder, good)
+    for bad in (f"{kind}.kpk" for kind in DAMAGE):
+        expected = kpack("list", bad, cwd=folder).err
+        for words in ((bad,), (good, bad), (bad, good)):
+            result = run(folder, *words)
+            same((result.status, result.out, result.err), (1, "", expected), words)
+    write(f"{folder}/noise", b"no cubin at all " * 10)
+    describe(folder, "noise", modules=[module("m", f"{folder}/noise", ["e"])])
+    golden(name, run(folder, "noise.kpk"))

@@ -6,7 +6,7 @@ import re
 import shutil
 
 from harness import Folder, Skip, check, golden, kpack, main, read, same, test, unprivileged, write
-from images import CUBIN, DAMAGE, OTHER_CUBIN, damage, describe, module, patched
+from images import CUBIN, OTHER_CUBIN, damaged_is_refused, describe, module, patched
 from project import Mounted, left_behind
 
 EVIL = "</script><img src=x onerror=\"document.title='hurt'\">&amp;'"
@@ -199,17 +199,7 @@ def _():
 @test("a damaged or foreign image is an error of report, wherever it stands, and writes nothing")
 def _():
     with Folder() as folder:
-        good = images(folder)[0]
-        damage(folder, good)
-        for name in DAMAGE:
-            bad = f"{name}.kpk"
-            expected = kpack("list", bad, cwd=folder).err
-            for words in ((bad,), (good, bad), (bad, good)):
-                result = report(folder, *words)
-                same((result.status, result.out, result.err), (1, "", expected), words)
-        write(f"{folder}/noise", b"no cubin at all " * 10)
-        describe(folder, "noise", modules=[module("m", f"{folder}/noise", ["e"])])
-        golden("report-noise.txt", report(folder, "noise.kpk"))
+        damaged_is_refused(folder, images(folder)[0], report, "report-noise.txt")
         check(not os.path.exists(f"{folder}/r.html"))
 
 

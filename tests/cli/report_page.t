@@ -214,6 +214,28 @@ def _():
         same(column("entries", 2), [EVIL, "plain"])
 
 
+@test("names too long for a line, and many targets, stay within the window and out of each other's way")
+def _():
+    with Folder() as folder:
+        fast = patched(folder, "fast.cubin", "plain")
+        names = ["long_" * 60, "n" * 250, "a", "b", "c"]
+        for i, name in enumerate(names):
+            describe(folder, f"{i}", target=name, modules=[
+                module(name, entries=[{"name": name, "symbol": "plain"}], constants={name: i}, flags=[name]),
+                module("m", fast, [{"name": "e", "symbol": "plain", "twin_of": f"{name}:{name}", "bits": "same"}], source=name)],
+                levers=[{"name": name, "env": name, "kind": 3, "text": name}], absent=[["x", "y", name * 3]])
+        for words in ([f"{i}.kpk" for i in range(5)], ["0.kpk", "1.kpk"]):
+            path = write_report(folder, *words)
+            for width, height in SIZES:
+                browser.open(path, width, height, mobile=width < 500)
+                quiet(path)
+                same(browser.value("document.documentElement.scrollWidth"), width, words)
+                same(browser.value("""[...document.querySelectorAll('td, th, dd, h3, .path, figcaption')].filter(e =>
+                    e.checkVisibility() && e.scrollWidth > e.clientWidth + 1).map(e => e.outerHTML.slice(0, 200))"""), [])
+                same(browser.value("""[...document.querySelectorAll('.map')].filter(m => m.checkVisibility()).flatMap(m => [...m.querySelectorAll('text')].filter(t => {
+                    const r = t.getBoundingClientRect(), f = m.getBoundingClientRect(); return r.right > f.right + 1 || r.bottom > f.bottom + 1; }).map(t => t.textContent))"""), [])
+
+
 @test("our own images' report shows everywhere")
 def _():
     images = [f"{ROOT}/out/{name}.kpk" for name in ("hopper", "gb10")]
