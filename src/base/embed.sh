@@ -7,6 +7,9 @@ shift 2
 echo '#include "base/embed.h"'
 n=0
 for file in "$@"; do
+    # Global: aarch64's linker takes a local symbol that C finds through the GOT for its section's start.
+    printf '__asm__(".global %s_%d, %s_%d_end\\n.hidden %s_%d, %s_%d_end\\n");\n' \
+        "$table" "$n" "$table" "$n" "$table" "$n" "$table" "$n"
     printf '__asm__(".section .rodata\\n%s_%d: .incbin \\"%s/%s\\"\\n%s_%d_end: .byte 0\\n.text\\n");\n' \
         "$table" "$n" "$folder" "$file" "$table" "$n"
     printf 'extern const char %s_%d[], %s_%d_end[];\n' "$table" "$n" "$table" "$n"
