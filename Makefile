@@ -8,7 +8,8 @@
 #
 #   make coverage  lines that the tests reach, held to a limit per folder: COVER='FOLDER:PERCENT ...'
 #
-# V=1 shows commands; SAN=1 builds with ASan + UBSan into out/san/, COV=1 for gcov into out/cov/.
+# V=1 shows commands; SAN=1 builds with ASan + UBSan into out/san/, COV=1 for gcov into out/cov/, ARM=1 for
+# aarch64, by Debian's cross compiler, into out/arm64/.
 
 MAKEFLAGS += --no-builtin-rules
 # All cores, unless -j says otherwise.
@@ -21,13 +22,21 @@ endif
 
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-6s %s\n' '$1' '$2')
-B := out$(if $(SAN),/san)$(if $(COV),/cov)
+B := out$(if $(ARM),/arm64)$(if $(SAN),/san)$(if $(COV),/cov)
 
 CC ?= gcc
 ifeq ($(origin CC),default)
 CC := gcc
 endif
 PKG_CONFIG ?= pkg-config
+# With the libraries that .ci/setup unpacked.
+ifdef ARM
+sysroot := out/sysroot-arm64/usr
+arm_libs := $(sysroot)/lib/aarch64-linux-gnu
+CC := aarch64-linux-gnu-gcc -isystem $(sysroot)/include -isystem $(sysroot)/include/aarch64-linux-gnu -L$(arm_libs)
+AR := aarch64-linux-gnu-ar
+PKG_CONFIG := PKG_CONFIG_LIBDIR=$(arm_libs)/pkgconfig PKG_CONFIG_SYSROOT_DIR=out/sysroot-arm64 $(PKG_CONFIG)
+endif
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes -Wstrict-prototypes -Wvla -Werror
 # What ends without exit(), as workers do, writes its counts before (tests/tools/cover.c).
 COVER_FLAGS := --coverage -fprofile-update=atomic -Wl,--wrap=_exit -Wl,--wrap=wire_end
@@ -68,7 +77,7 @@ libs: $B/lib/libkpk.a $B/lib/libkpk.so $B/lib/libkpk_ops.so
 # ---- Compiling ----------------------------------------------------------------------------------
 
 setup:
-	$(Q).ci/setup build
+	$(Q).ci/setup $(if $(ARM),arm64,build)
 
 # Rewritten when its text would change: what follows from the old text is then made again.
 dry_run := $(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
@@ -258,6 +267,10 @@ install: all
 
 unit_src := $(wildcard tests/unit/test_*.c)
 unit_bin := $(patsubst tests/unit/%.c,$B/tests/%,$(unit_src))
+# qemu-user starts no worker, and NVRTC is the host's.
+ifdef ARM
+unit_bin := $(filter-out $(addprefix $B/tests/test_,compile compile_faults compile_units cubin_peer),$(unit_bin))
+endif
 
 # Archives: a test takes from them only what it calls.
 $B/obj/ops.a: $(call obj,$(ops_src)) $B/sources
@@ -283,18 +296,20 @@ $B/tests/sample_image: $B/obj/tests/cli/sample_image.o $B/obj/tests/cli/sample_d
 	$(Q)$(CC) $(SANITIZE) -o $@ $^ $(dep_libs)
 
 # A fake CUDA driver, and one that is too old to have what the runtime needs.
-fake: out/fake/libcuda.so.1 out/fake/old/libcuda.so.1
+fake := out$(if $(ARM),/arm64)/fake
+$B/obj/tests/%.o: private override CFLAGS += -DFAKE='"$(fake)"'
+fake: $(fake)/libcuda.so.1 $(fake)/old/libcuda.so.1
 .PHONY: fake
-out/fake/libcuda.so.1: fake_ldflags :=
-out/fake/old/libcuda.so.1: fake_ldflags := -Wl,--version-script=tests/fake/old.map
-out/fake/libcuda.so.1 out/fake/old/libcuda.so.1: tests/fake/cuda.c tests/fake/cuda.h tests/fake/old.map
+$(fake)/libcuda.so.1: fake_ldflags :=
+$(fake)/old/libcuda.so.1: fake_ldflags := -Wl,--version-script=tests/fake/old.map
+$(fake)/libcuda.so.1 $(fake)/old/libcuda.so.1: tests/fake/cuda.c tests/fake/cuda.h tests/fake/old.map
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 -fPIC -shared -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic $(fake_ldflags) -o $@ $< -lpthread
 
 # A fake NVRTC with its builtins, which crashes, hangs and errs on demand.
-fake: out/fake/nvrtc/lib64/libnvrtc.so.13 out/fake/nvrtc/lib64/libnvrtc-builtins.so.13.0
-out/fake/nvrtc/lib64/%: tests/fake/nvrtc.c Makefile
+fake: $(fake)/nvrtc/lib64/libnvrtc.so.13 $(fake)/nvrtc/lib64/libnvrtc-builtins.so.13.0
+$(fake)/nvrtc/lib64/%: tests/fake/nvrtc.c Makefile
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARNINGS) -fPIC -shared -Wl,-soname,$* -o $@ $< -ldl
@@ -335,11 +350,13 @@ $(fuzz_targets:%=fuzz-%): fuzz-%: out/fuzz/fuzz_%
 unit: $(unit_bin) $(fuzz_targets:%=$B/fuzz/replay_%) $B/tests/sample_image fake
 .PHONY: unit
 
-# Each test prints TAP. Unit tests run twice: as built for users, and under ASan + UBSan.
+# Each test prints TAP. Unit tests run as built for users, under ASan + UBSan, and, where aarch64's libraries
+# can be had, under qemu-user.
 test:
 	$(Q).ci/setup build test
 	$(Q)$(MAKE) --no-print-directory images unit
 	$(Q)$(MAKE) --no-print-directory SAN=1 all unit
+	$(Q)if .ci/setup arm64; then $(MAKE) --no-print-directory ARM=1 all unit; fi
 	$(Q)python3 tests/run.py
 
 # FOLDER:PERCENT of lines, and words that pick the tests which run (all by default).
@@ -355,7 +372,7 @@ coverage:
 .PHONY: coverage
 
 clean:
-	$(Q)mkdir -p out && find out -mindepth 1 -maxdepth 1 ! -name cuda ! -name wheels ! -name tools -exec rm -rf {} +
+	$(Q)mkdir -p out && find out -mindepth 1 -maxdepth 1 ! -name cuda ! -name wheels ! -name tools ! -name 'sysroot-*' -exec rm -rf {} +
 
 .SECONDARY:
 -include $(shell find $B/obj $B/pic out/bench -name '*.d' 2>/dev/null)

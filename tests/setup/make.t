@@ -98,11 +98,11 @@ def small_tree(root):
     code, text = make(*libs, cwd=tree)
     members = subprocess.run(["ar", "t", os.path.join(tree, libs[0])], stdout=subprocess.PIPE).stdout.decode()
     check("a removed source leaves the library", code == 0 and "kpk_extra" not in members, text + members)
-    for keep in ("cuda", "wheels", "tools", "obj"):
+    for keep in ("cuda", "wheels", "tools", "sysroot-arm64", "obj"):
         os.makedirs(os.path.join(tree, "out", keep), exist_ok=True)
     code, text = make("clean", cwd=tree)
-    check("make clean leaves only what was fetched", sorted(os.listdir(os.path.join(tree, "out"))) == ["cuda", "tools", "wheels"],
-          text)
+    check("make clean leaves only what was fetched", sorted(os.listdir(os.path.join(tree, "out"))) ==
+          ["cuda", "sysroot-arm64", "tools", "wheels"], text)
 
 
 USER = """#include <kpk.h>

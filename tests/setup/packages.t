@@ -12,12 +12,11 @@ with open("/etc/os-release", encoding="utf-8") as release:
     CHROMIUM = [] if "\nID=ubuntu\n" in "\n" + release.read() else ["chromium"]
 BUILD = ["gcc", "make", "pkg-config", "liblua5.4-dev", "libzstd-dev", "libjansson-dev", "libb2-dev",
          "libxxhash-dev"]
-TEST = ["libcmocka-dev", "g++", "clang", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "python3",
-        "python3-pip", "git", "clang-format-14", "lua-check", "shellcheck", "mandoc", "codespell", "zstd", "faketime"] + CHROMIUM
+TEST = ["libcmocka-dev", "g++", "clang", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user",
+        "python3", "python3-pip", "git", "clang-format-14", "lua-check", "shellcheck", "mandoc", "codespell", "zstd", "faketime"] + CHROMIUM
 BUILD_TOOLS = ["gcc", "make"]
-TEST_TOOLS = ["g++", "clang++", "aarch64-linux-gnu-gcc", "python3", "pip3", "git", "clang-format-14",
-              "luacheck", "shellcheck", "mandoc", "codespell", "zstd", "faketime",
-              "chromium"]
+TEST_TOOLS = ["g++", "clang++", "aarch64-linux-gnu-gcc", "qemu-aarch64", "python3", "pip3", "git",
+              "clang-format-14", "luacheck", "shellcheck", "mandoc", "codespell", "zstd", "faketime", "chromium"]
 BUILD_MODULES = ["lua5.4", "libzstd", "jansson", "libb2", "libxxhash"]
 results = []
 
@@ -37,7 +36,7 @@ class Machine:
         self.bin = os.path.join(self.folder, "bin")
         os.mkdir(self.bin)
         shutil.copytree(os.path.join(ROOT, ".ci"), os.path.join(self.folder, ".ci"))
-        for name in ("sh", "dirname", "env", "mkdir", "tail", "true"):
+        for name in ("sh", "dirname", "env", "mkdir", "tail", "true", "cat", "flock", "ls", "mv", "rm"):
             os.symlink(shutil.which(name), os.path.join(self.bin, name))
         for name in tools:
             self.stub(name, "exit 0")
@@ -57,14 +56,15 @@ class Machine:
             file.write(f"#!{self.bin}/sh\n{body}\n")
         os.chmod(path, 0o755)
 
-    def run(self, *what):
-        done = subprocess.run([os.path.join(self.bin, "sh"), os.path.join(self.folder, ".ci", "setup"), *what],
+    def run(self, *what, script="setup"):
+        done = subprocess.run([os.path.join(self.bin, "sh"), os.path.join(self.folder, ".ci", script), *what],
                               env={"PATH": self.bin}, stdin=subprocess.DEVNULL, timeout=30,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         asked = []
         if os.path.exists(self.log):
             with open(self.log, encoding="utf-8") as file:
                 asked = file.read().splitlines()
+        self.left = sorted(os.listdir(os.path.join(self.folder, "out"))) if os.path.isdir(f"{self.folder}/out") else []
         shutil.rmtree(self.folder)
         return done.returncode, done.stdout.decode(), done.stderr.decode(), asked
 
@@ -115,6 +115,30 @@ def others_are_told():
     check("sudo that does not ask: installs", code == 0 and packages_of(asked[1]) == ["make"], err)
 
 
+def cross_libraries():
+    """Those of aarch64, by an apt-get and a dpkg that only say what they were asked."""
+    cross = ["aarch64-linux-gnu-gcc"]
+    code, _, err, asked = Machine(BUILD_TOOLS, BUILD_MODULES).run("arm64")
+    check("arm64: no cross compiler, and what installs it", code == 1 and "'.ci/setup test' installs it" in err, err)
+    machine = Machine(cross, BUILD_MODULES, apt="echo \"E: nowhere\"; exit 100")
+    code, _, err, asked = machine.run("arm64")
+    check("arm64: apt-get fails: its words, and no libraries by half", code == 1 and "E: nowhere" in err and
+          "sysroot-arm64" not in machine.left, err)
+    machine = Machine(cross, BUILD_MODULES, apt="case $* in *download*) : >x_arm64.deb ;; esac")
+    machine.stub("dpkg", f"echo \"$*\" >>'{machine.log}'; mkdir -p \"$3/usr\"")
+    with open(os.path.join(machine.folder, ".ci", "twice"), "w", encoding="utf-8") as file:
+        file.write('setup="${0%/*}/setup"; sh "$setup" arm64 && sh "$setup" arm64')
+    code, out, err, asked = machine.run("arm64", script="twice")
+    check("arm64: packages are unpacked, not installed; a second run has nothing to do",
+          code == 0 and err.count("fetching") == 1 and len(asked) == 3 and asked[2].startswith("-x ") and
+          not any(" install" in a for a in asked), (err, asked))
+    options = ("APT::Architectures=arm64", "Dir::State=", "Dir::Cache=", "Dir::State::status=")
+    check("arm64: apt's state and cache are in out/", all(o in a for o in options for a in asked[:2]) and
+          f"Dir::State={machine.folder}/out/" in asked[0], asked)
+    check("arm64: nothing else is left", [n for n in machine.left if n.endswith(".tmp")] == [] and
+          "sysroot-arm64" in machine.left, machine.left)
+
+
 def failures():
     code, _, err, _ = Machine(["gcc"], BUILD_MODULES, apt="echo 'E: no such package'; exit 100").run()
     check("apt-get fails: its words and the packages", code == 1 and "E: no such package" in err and
@@ -129,6 +153,7 @@ this_machine()
 nothing_missing()
 root_installs()
 others_are_told()
+cross_libraries()
 failures()
 print(f"1..{len(results)}")
 sys.exit(0 if all(results) else 1)

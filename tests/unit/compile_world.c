@@ -38,7 +38,7 @@ struct cuda world_cuda(const char *facts, bool builtins)
     for (size_t i = 0; i < (builtins ? 2 : 1); i++) {
         struct str bytes = {0};
         struct diags diags = {0};
-        const char *from = arena_printf(&world_arena, "out/fake/nvrtc/lib64/%s", names[i]);
+        const char *from = arena_printf(&world_arena, FAKE "/nvrtc/lib64/%s", names[i]);
         assert_true(file_read(from, &bytes, &diags));
         world_put(dir, arena_printf(&world_arena, "lib64/%s", names[i]), bytes.data, bytes.len);
         str_free(&bytes);

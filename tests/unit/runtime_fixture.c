@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void keep_message(void *user, kpk_severity severity, const char *text)
@@ -112,4 +114,24 @@ void fixture_use_all(kpk_image *image)
     kpk_resolve(image, "alpha", "none");
     kpk_resolve(image, "none", "none");
     kpk_verify(image);
+}
+
+bool fixture_fork_wipes(void)
+{
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    char *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        abort();
+    bool wiped = madvise(page, size, MADV_WIPEONFORK) == 0;
+    page[0] = 1;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(page[0]);
+    int status = 1;
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        abort();
+    munmap(page, size);
+    if (!wiped || status != 0)
+        printf("# SKIP MADV_WIPEONFORK does nothing here\n");
+    return wiped && status == 0;
 }

@@ -1,6 +1,8 @@
 #ifndef RUNTIME_FIXTURE_H
 #define RUNTIME_FIXTURE_H
 
+#include <stdbool.h>
+
 #include "../fake/cuda.h"
 #include "kpk_build.h"
 #include "runtime/kpk.h"
@@ -30,6 +32,10 @@ const char *fixture_file(const struct build_bytes *bytes);
 /* Uses all that the runtime offers on an image that may be hostile: nothing may crash. Aborts when
  * what was opened does not answer. */
 void fixture_use_all(kpk_image *image);
+
+/* Whether MADV_WIPEONFORK does what it says, which qemu-user only pretends; prints a reason to skip
+ * when not. */
+bool fixture_fork_wipes(void);
 
 static inline kpk_grid grid_of(uint32_t x, uint32_t y, uint32_t z)
 {

@@ -193,7 +193,7 @@ static void test_identity(void **state)
     struct str bytes = {0};
     struct diags diags = {0};
     static const char lib[] = "id/libnvrtc.so.13", builtins[] = "id/libnvrtc-builtins.so.13.0";
-    assert_true(file_read("out/fake/nvrtc/lib64/libnvrtc.so.13", &bytes, &diags));
+    assert_true(file_read(FAKE "/nvrtc/lib64/libnvrtc.so.13", &bytes, &diags));
     world_put(world_folder, lib, bytes.data, bytes.len);
     const char *alone = identity(lib);
     world_put(world_folder, builtins, "one", 3);

@@ -364,10 +364,10 @@ static void test_driver_libraries(void **state)
         kpk_status status;
         const char *message;
     } cases[] = {
-        {"out/fake/libcuda.so.1", KPK_OK, NULL},
+        {FAKE "/libcuda.so.1", KPK_OK, NULL},
         {"/nowhere/libcuda.so.1", KPK_ERR_NO_DRIVER,
          "cannot open the CUDA driver '/nowhere/libcuda.so.1'"},
-        {"out/fake/old/libcuda.so.1", KPK_ERR_NO_DRIVER, "has no function 'cuLibraryLoadData'"},
+        {FAKE "/old/libcuda.so.1", KPK_ERR_NO_DRIVER, "has no function 'cuLibraryLoadData'"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         kpk_open_desc desc = fixture_desc(fixture);

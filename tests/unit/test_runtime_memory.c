@@ -139,7 +139,7 @@ static struct fake_cuda *(*find_state)(void);
 static int find_driver(void **state)
 {
     (void)state;
-    void *driver = dlopen("out/fake/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *driver = dlopen(FAKE "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     void *address = driver == NULL ? NULL : dlsym(driver, "fake_cuda_state");
     memcpy(&find_state, &address, sizeof(address));
     return address == NULL;
@@ -161,7 +161,7 @@ static kpk_status lay_over_itself(kpk_image *image)
 
 static kpk_status run_step(enum step step, const char *path, size_t size, kpk_image **image)
 {
-    kpk_open_desc desc = {.driver_path = "out/fake/libcuda.so.1"};
+    kpk_open_desc desc = {.driver_path = FAKE "/libcuda.so.1"};
     kpk_kernel kernel = *image == NULL ? (kpk_kernel){0} : kpk_resolve(*image, "beta", "big");
     static char cubin[200000];
     switch (step) {
@@ -334,7 +334,7 @@ static void test_reads_fail(void **state)
     (void)state;
     struct build_bytes bytes = build_write(&build_small);
     const char *path = fixture_file(&bytes);
-    kpk_open_desc desc = {.driver_path = "out/fake/libcuda.so.1"};
+    kpk_open_desc desc = {.driver_path = FAKE "/libcuda.so.1"};
     kpk_image *image = NULL;
     pread_error = EIO;
     assert_int_equal(kpk_open(path, &desc, &image), KPK_ERR_IO);
@@ -370,7 +370,7 @@ static void test_what_is_kept(void **state)
     for (int way = 0; way < 4; way++) {
         struct build_bytes bytes = way % 2 == 0 ? build_write(&build_small) : build_write_long();
         const char *path = fixture_file(&bytes);
-        kpk_open_desc desc = {.driver_path = "out/fake/libcuda.so.1"};
+        kpk_open_desc desc = {.driver_path = FAKE "/libcuda.so.1"};
         kpk_image *image = NULL;
         if (way < 2)
             assert_int_equal(kpk_open_memory(bytes.data, bytes.size, &desc, &image), KPK_OK);
@@ -404,7 +404,7 @@ static void test_packed_bytes_are_not_kept(void **state)
     (void)state;
     struct build_bytes bytes = build_write_long();
     const char *path = fixture_file(&bytes);
-    kpk_open_desc desc = {.driver_path = "out/fake/libcuda.so.1"};
+    kpk_open_desc desc = {.driver_path = FAKE "/libcuda.so.1"};
     kpk_image *image = NULL;
     assert_int_equal(kpk_open(path, &desc, &image), KPK_OK);
     assert_int_equal(kpk_bind(image, 0), KPK_OK);
@@ -426,7 +426,7 @@ static void test_fork_without_the_page(void **state)
     struct build_bytes bytes = build_write(&build_small);
     for (int way = 0; way < 2; way++) {
         kpk_image *image = NULL;
-        kpk_open_desc desc = {.driver_path = "out/fake/libcuda.so.1"};
+        kpk_open_desc desc = {.driver_path = FAKE "/libcuda.so.1"};
         refuse_madvise = way == 0;
         refuse_mmap = way == 1;
         kpk_status status = kpk_open_memory(bytes.data, bytes.size, &desc, &image);

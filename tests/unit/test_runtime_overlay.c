@@ -449,6 +449,8 @@ static int use_in_child(kpk_image *base, struct pair *pair)
 static void test_fork(void **state)
 {
     struct fixture *fixture = *state;
+    if (!fixture_fork_wipes())
+        skip();
     struct pair pair = lay(fixture);
     assert_int_equal(kpk_bind(pair.overlay, 0), KPK_OK);
     assert_int_equal(kpk_preload(pair.overlay, NULL, 0), KPK_OK);

@@ -186,6 +186,8 @@ static int use_in_child(struct fixture *fixture, kpk_kernel loaded)
 static void test_fork(void **state)
 {
     struct fixture *fixture = *state;
+    if (!fixture_fork_wipes())
+        skip();
     assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
     kpk_kernel one = kpk_resolve(fixture->image, "alpha", "one");
     assert_int_equal(kpk_preload(fixture->image, &one, 1), KPK_OK);
