@@ -161,6 +161,7 @@ enum {
 
 enum {
     REPORT_FILE,
+    REPORT_TARGET,
 };
 
 enum {

@@ -44,32 +44,45 @@ static bool publish(struct cli *cli, const char *path, const struct str *html)
     return true;
 }
 
+/* Opens every file; a bundle's parts count as images of their own. */
+static bool open_all(struct cli *cli, const struct cli_args *args, struct view_set *sets,
+                     size_t *out_opened, struct page *page)
+{
+    *out_opened = 0;
+    for (size_t i = 0; i < args->word_count; i++) {
+        if (!view_set_open(cli, args->words[i], args->values[REPORT_TARGET], &sets[i]))
+            return false;
+        *out_opened += 1;
+        page->count += sets[i].count;
+    }
+    page->views = arena_alloc(&cli->arena, page->count, sizeof *page->views);
+    page->labels = arena_alloc(&cli->arena, page->count, sizeof *page->labels);
+    page->sizes = arena_alloc(&cli->arena, page->count, sizeof *page->sizes);
+    size_t at = 0;
+    for (size_t i = 0; i < args->word_count; i++)
+        for (size_t j = 0; j < sets[i].count; j++)
+            page->views[at++] = sets[i].views[j];
+    return true;
+}
+
 enum cli_exit cmd_report(struct cli *cli, const struct cli_args *args)
 {
     const char *path = args->values[REPORT_FILE];
-    size_t count = args->word_count;
-    bool ok = true;
     if (!path)
         return cli_usage(cli, "'kpack report' needs '-o FILE'");
-    struct page page = {
-        .arena = &cli->arena,
-        .views = arena_alloc(&cli->arena, count, sizeof *page.views),
-        .labels = arena_alloc(&cli->arena, count, sizeof *page.labels),
-        .sizes = arena_alloc(&cli->arena, count, sizeof *page.sizes),
-    };
-    while (ok && page.count < count) {
-        ok = view_open(cli, args->words[page.count], &page.views[page.count]);
-        page.count += ok;
-    }
-    if (ok && (ok = gather(&page)))
+    struct page page = {.arena = &cli->arena};
+    struct view_set *sets = arena_alloc(&cli->arena, args->word_count, sizeof *sets);
+    size_t opened;
+    bool ok = open_all(cli, args, sets, &opened, &page) && gather(&page);
+    if (ok)
         page_write(&page);
     ok = ok && publish(cli, path, &page.html);
     str_free(&page.html);
     compare_free(&page.diff);
     twins_free(&page.twins);
-    while (page.count) {
-        sizes_free(&page.sizes[--page.count]);
-        view_close(&page.views[page.count]);
-    }
+    for (size_t i = 0; page.sizes && i < page.count; i++)
+        sizes_free(&page.sizes[i]);
+    while (opened)
+        view_set_close(&sets[--opened]);
     return ok ? CLI_DONE : CLI_FAILED;
 }

@@ -93,6 +93,7 @@ static const struct cli_option embed_options[] = {
 
 static const struct cli_option report_options[] = {
     [REPORT_FILE] = {'o', NULL, "FILE", "write the page to FILE"},
+    [REPORT_TARGET] = TARGET_OPTION,
     {0},
 };
 

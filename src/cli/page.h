@@ -15,7 +15,7 @@
 
 struct page {
     struct arena *arena;
-    struct view *views;
+    struct view *views; /* the parts of bundles among them; borrowed */
     size_t count;
     const char **labels; /* by image: its target, numbered when two have the same */
     struct sizes *sizes; /* by image */

@@ -135,6 +135,21 @@ def _():
         same(found.tables["levers"][0][3:], ["one", "two 2", "two 3"])
 
 
+@test("a bundle's parts are images of their own, and --target takes one")
+def _():
+    with Folder() as folder:
+        one, two, _ = images(folder)
+        same(kpack("bundle", "-o", "all.kpk", one, two, cwd=folder).status, 0)
+        found, apart = page(folder, "all.kpk"), page(folder, one, two)
+        for table in ("entries", "modules", "twins", "levers", "diff"):
+            same(found.tables[table], apart.tables[table], table)
+        check("all.kpk[two]" in "".join(found.words))
+        same(page(folder, "all.kpk", "--target", "two").tables["entries"], page(folder, two).tables["entries"])
+        check(not page(folder, "all.kpk", two).tables.get("diff"), "three images, and a comparison")
+        result = report(folder, "all.kpk", "--target", "three")
+        check(result.status == 1 and "'three'" in result.err, result)
+
+
 @test("the treemap's cells tile it, in the ratio of their bytes, for wide windows and narrow ones")
 def _():
     with Folder() as folder:
