@@ -240,8 +240,8 @@ KPK_API kpk_status kpk_launch_block(kpk_image *image, kpk_kernel kernel, kpk_gri
 KPK_API kpk_status kpk_preload(kpk_image *image, const kpk_kernel *kernels, size_t count);
 
 /* Whether all that these handles need (NULL: the whole image's) is loaded, so that no first use is
- * left to come. Zero handles count as loaded; false after a fork. What the driver has put into a
- * context it does not say. */
+ * left to come. Zero handles count as loaded; false after a fork, and of a bundle not bound yet.
+ * What the driver has put into a context it does not say. */
 KPK_API bool kpk_resident(const kpk_image *image, const kpk_kernel *kernels, size_t count);
 
 /* A first use reads its group's packed bytes, checks their digest, and decodes no further than the

@@ -485,7 +485,7 @@ kpk_status kpk_preload(kpk_image *image, const kpk_kernel *kernels, size_t count
 
 bool kpk_resident(const kpk_image *image, const kpk_kernel *kernels, size_t count)
 {
-    if (image == NULL || kpk_forked(image))
+    if (image == NULL || kpk_forked(image) || !kpk_ready(image))
         return false;
     size_t total = kernels == NULL ? kpk_kernel_count(image) : count;
     for (size_t i = 0; i < total; i++) {

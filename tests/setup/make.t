@@ -167,6 +167,8 @@ def bundle(root):
     # Of the images as they are: `make test` has just packed them.
     code, text = make("-o", "images", "gpu-bundle")
     check("make gpu-bundle", code == 0, text)
+    measured, said = make("out/obj/loader", "out/bench/open")
+    check("the other programs of make gpu-load build", measured == 0, said)
     if code != 0:
         return
     made = os.path.join(ROOT, "out", "gpu")

@@ -108,6 +108,7 @@ static void test_before_bind(void **state)
     assert_int_equal(kpk_find_lever(image, "switch", &lever), KPK_ERR_NOT_BOUND);
     assert_int_equal(kpk_read_blob(image, 0, &byte, 1), KPK_ERR_NOT_BOUND);
     assert_int_equal(kpk_preload(image, NULL, 0), KPK_ERR_NOT_BOUND);
+    assert_false(kpk_resident(image, NULL, 0));
     /* A handle of an earlier open is none yet. */
     kpk_kernel old = {(uint64_t)1 << 32 | 1};
     assert_int_equal(kpk_launch(image, old, grid_of(1, 1, 1), 0, NULL, NULL), KPK_ERR_ARGUMENT);
@@ -127,6 +128,7 @@ static void test_bind_picks(void **state)
     assert_int_equal(kpk_launch(image, one, grid_of(3, 1, 1), 0, NULL, NULL), KPK_OK);
     assert_string_equal(fake_cuda_state()->launch[0].entry, "one");
     assert_int_equal(kpk_preload(image, NULL, 0), KPK_OK);
+    assert_true(kpk_resident(image, NULL, 0));
     assert_int_equal(kpk_resolve(image, "alpha", "missing").id, 0);
     assert_int_equal(kpk_unexpected_absences(image, NULL, 0), 1);
     assert_int_equal(kpk_verify(image), KPK_OK);
