@@ -122,13 +122,17 @@ uint32_t kpk_part_for_target(const kpk_image *image, const char *target)
     return KPK_NONE;
 }
 
-/* Of two parts that a device can run the one made for it more closely: the later minor number, then
- * sm_90a before sm_90f before sm_90. */
-static uint32_t closeness(const kpk_image *image, const struct kpk_part_record *part)
+static char suffix_of(const kpk_image *image, const struct kpk_part_record *part)
 {
-    char last = kpk_part_text(image, part->arch)[part->arch.size - 1];
-    uint32_t suffix = last == 'a' ? 2 : last == 'f' ? 1 : 0;
-    return part->compute_minor * 3 + suffix;
+    return kpk_part_text(image, part->arch)[part->arch.size - 1];
+}
+
+/* Of two parts that a device can run the one made for it more closely: the later minor number, then
+ * sm_100a before sm_100f before sm_100. */
+static uint64_t closeness(const kpk_image *image, const struct kpk_part_record *part)
+{
+    char suffix = suffix_of(image, part);
+    return part->compute_minor * (uint64_t)3 + (suffix == 'a' ? 2 : suffix == 'f' ? 1 : 0);
 }
 
 uint32_t kpk_part_for_device(const kpk_image *image, int major, int minor)
@@ -136,8 +140,8 @@ uint32_t kpk_part_for_device(const kpk_image *image, int major, int minor)
     uint32_t best = KPK_NONE;
     for (uint32_t i = 0; i < image->part_count; i++) {
         const struct kpk_part_record *part = &image->parts[i];
-        if (!kpk_arch_fits(kpk_part_text(image, part->arch), part->compute_major,
-                           part->compute_minor, major, minor))
+        if (!kpk_arch_fits(suffix_of(image, part), part->compute_major, part->compute_minor, major,
+                           minor))
             continue;
         if (best == KPK_NONE || closeness(image, part) > closeness(image, &image->parts[best]))
             best = i;

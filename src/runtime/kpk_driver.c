@@ -131,12 +131,11 @@ static kpk_status start_cuda(kpk_image *image)
     return KPK_OK;
 }
 
-bool kpk_arch_fits(const char *arch, uint32_t arch_major, uint32_t arch_minor, int major, int minor)
+bool kpk_arch_fits(char suffix, uint32_t arch_major, uint32_t arch_minor, int major, int minor)
 {
-    bool exact = arch[strlen(arch) - 1] == 'a';
     if (major < 0 || minor < 0 || (unsigned)major != arch_major)
         return false;
-    return exact ? (unsigned)minor == arch_minor : (unsigned)minor >= arch_minor;
+    return suffix == 'a' ? (unsigned)minor == arch_minor : (unsigned)minor >= arch_minor;
 }
 
 static kpk_status describe_device(const kpk_image *image, int ordinal,
@@ -179,8 +178,8 @@ static kpk_status check_device(const kpk_image *image, const struct kpk_device *
 {
     const struct kpk_target_record *target = image->target;
     const char *arch = kpk_text(image, target->arch);
-    if (kpk_arch_fits(arch, target->compute_major, target->compute_minor, device->major,
-                      device->minor))
+    if (kpk_arch_fits(arch[target->arch.size - 1], target->compute_major, target->compute_minor,
+                      device->major, device->minor))
         return KPK_OK;
     char side[KPK_MESSAGE_SIZE / 2];
     snprintf(side, sizeof(side), "%s is for %s", image->part_count > 0 ? "the part" : "image",

@@ -296,10 +296,9 @@ void kpk_decode_free(struct kpk_decoding *decoding);
 
 /* ---- kpk_driver.c ---- */
 
-/* Whether code for `arch` runs on a device: sm_90a on 9.0 alone; sm_100f and sm_90 on the same
- * major with that minor or a later one. */
-bool kpk_arch_fits(const char *arch, uint32_t arch_major, uint32_t arch_minor, int major,
-                   int minor);
+/* Whether code for an arch runs on a device, by the arch's last character and compute capability:
+ * sm_90a on 9.0 alone; sm_100f and sm_90 on the same major with that minor or a later one. */
+bool kpk_arch_fits(char suffix, uint32_t arch_major, uint32_t arch_minor, int major, int minor);
 
 /* Whether this is another process than the one that opened the image. */
 bool kpk_forked_slow(const kpk_image *image);
