@@ -108,8 +108,8 @@ void page_write(struct page *page)
     page_absent(page);
     str_addf(&page->html,
              "</main>\n<footer>\n<p>Made by kpack " KPACK_VERSION
-             " from the image%s alone. Bytes are of the file unless a column says otherwise; "
-             "&ndash; is what an image does not say.</p>\n</footer>\n<script>%s</script>\n"
+             " from the image%s alone; &ndash; is what an image "
+             "does not say.</p>\n</footer>\n<script>%s</script>\n"
              "</body>\n</html>\n",
              page->count == 1 ? "" : "s", embedded("page.js"));
 }

@@ -135,6 +135,14 @@ class Browser:
             raise AssertionError(f"{expression}: {result['exceptionDetails']}")
         return result["result"].get("value")
 
+    def until(self, expression):
+        """Waits for what the page does in its own time, such as after a change of the fragment."""
+        deadline = time.monotonic() + PATIENCE
+        while not self.value(expression):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"it does not come to pass: {expression}")
+            time.sleep(0.01)
+
     def click(self, selector):
         """A click where the element shows, after it was scrolled into view."""
         x, y = self.value(f"""(() => {{
