@@ -122,22 +122,29 @@ def driver():
 
 
 def load(cuda, path):
+    """The library, and the kernel's function in this context, or the call that failed and its CUresult."""
     with open(path, "rb") as file:
         data = file.read()
-    library = C.c_void_p()
+    library, kernel, function = C.c_void_p(), C.c_void_p(), C.c_void_p()
     status = cuda.cuLibraryLoadData(C.byref(library), data, None, None, 0, None, None, 0)
-    return status, library
+    if status != 0:
+        return None, ("cuLibraryLoadData", status)
+    status = cuda.cuLibraryGetKernel(C.byref(kernel), library, ENTRY.encode())
+    if status != 0:
+        return None, ("cuLibraryGetKernel", status)
+    status = cuda.cuKernelGetFunction(C.byref(function), kernel)
+    if status != 0:
+        return None, ("cuKernelGetFunction", status)
+    return library, function
 
 
 @test
 def the_driver_loads_a_fatbin(context):
     """It takes this device's member, which computes what the image's kernel does."""
     cuda = driver()
-    status, library = load(cuda, needed(f"{MODULE}.fatbin"))
-    check(status == 0, f"cuLibraryLoadData: {status}")
-    kernel, function, value = C.c_void_p(), C.c_void_p(), C.c_int()
-    check(cuda.cuLibraryGetKernel(C.byref(kernel), library, ENTRY.encode()) == 0, "no kernel")
-    check(cuda.cuKernelGetFunction(C.byref(function), kernel) == 0, "no function")
+    library, function = load(cuda, needed(f"{MODULE}.fatbin"))
+    check(library is not None, f"{function}")
+    value = C.c_int()
     entry = next(e for e in context.image.entries() if e.name.decode() == ENTRY)
     info = context.image.info()
     for attribute, want in ((REGISTERS, entry.registers), (BINARY_VERSION, 10 * info.compute_major + info.compute_minor)):
@@ -162,5 +169,7 @@ def the_driver_refuses_a_fatbin_for_others(context):
     others = [p.target.decode() for p in bundle.parts() if p.arch != context.image.info().arch]
     bundle.close()
     for target in others:
-        status, _ = load(driver(), needed(f"{MODULE}.{target}.fatbin"))
-        check(status == NO_BINARY, f"{target}: cuLibraryLoadData: {status}, expected {NO_BINARY}")
+        library, why = load(driver(), needed(f"{MODULE}.{target}.fatbin"))
+        check(library is None, f"the fatbin for {target} loads here")
+        context.note(f"{target}: {why[0]} gives {why[1]}")
+        check(why[1] == NO_BINARY, f"{target}: {why}, expected {NO_BINARY}")
