@@ -173,4 +173,20 @@ def _():
             same(os.listdir(f"{folder}/scratch"), [])
 
 
+@test("of a bundle, the part that is named is compared")
+def _():
+    with Folder() as folder:
+        project(folder)
+        same(build(folder).status, 0)
+        describe(folder, "other", target="other", arch="sm_80", modules=[])
+        same(kpack("bundle", "-o", "all.kpk", "other.kpk", "out/tiny.kpk", cwd=folder).status, 0)
+        result = verify(folder, "--target=tiny", image="all.kpk")
+        same(result.status, 0, result)
+        check("all.kpk[tiny]: a fresh build of tiny.lua gives the same bytes" in result.out, result)
+        result = verify(folder, image="all.kpk")
+        same((result.status, result.out), (1, ""))
+        check("'--rebuild' is for one target: name the part with '--target'" in result.err, result)
+        same(verify(folder, "--target=other", image="all.kpk").status, 1)
+
+
 main()

@@ -148,10 +148,10 @@ def types(folder):
                            "-o", os.path.join(folder, "types.o")], cwd=ROOT))
 
 
-def threads(folder):
-    name = "first use by many threads is clean under ThreadSanitizer"
-    program = os.path.join(folder, "threads")
-    parts = ["tests/unit/test_runtime_threads.c", "tests/unit/runtime_fixture.c", "tests/unit/kpk_build.c", "tests/fake/cuda.c"]
+def threads(folder, name, test, *more_parts):
+    name += " by many threads is clean under ThreadSanitizer"
+    program = os.path.join(folder, test)
+    parts = [*(f"tests/unit/{part}.c" for part in (test, "runtime_fixture", "kpk_build", *more_parts)), "tests/fake/cuda.c"]
     status, output = run(["gcc", "-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-fsanitize=thread", "-Isrc", *parts,
                           *sorted(glob.glob("src/runtime/*.c", root_dir=ROOT)), "-o", program, "-lcmocka", "-lzstd"], cwd=ROOT)
     if status != 0 and "libtsan" in output:
@@ -169,6 +169,7 @@ with tempfile.TemporaryDirectory(prefix="kpk embed ") as temporary:
     examples(made, temporary)
     libraries(temporary)
     types(alone)
-    threads(temporary)
+    threads(temporary, "first use", "test_runtime_threads")
+    threads(temporary, "picking a bundle's part", "test_runtime_bundle", "build_bundle")
 print(f"1..{count}")
 sys.exit(1 if failed else 0)
