@@ -1,6 +1,8 @@
 /* Runs every GDN route on shapes of up to ten chunks, so that every ring of buffers goes round, for
  * compute-sanitizer:
- * gdn_sanitize LIBKPK LIBKPK_OPS IMAGE [ROUTES], which stops after that many.
+ * gdn_sanitize LIBKPK LIBKPK_OPS IMAGE [ROUTES [FAULT]], which stops after that many. A fault shows
+ * that the tools look: "short" leaves the output without its last 16 bytes, which memcheck must
+ * report, "unwritten" the gates without their last value, which initcheck must.
  *
  * Inputs, outputs and scratch lie in exact allocations, so that a write past an end is one outside
  * an allocation; only the inputs are written, so that initcheck sees a read of what nobody wrote.
@@ -37,6 +39,7 @@ static struct {
 } fn;
 
 static bool ran[GDN_KERNEL_COUNT];
+static size_t output_lacks, gates_lack; /* bytes */
 
 static void must(int status, const char *what)
 {
@@ -69,8 +72,8 @@ static uint64_t upload(const void *bytes, size_t size)
     return address;
 }
 
-/* Bytes whose bf16 and f32 values lie in (0, 1). */
-static uint64_t values(size_t size, unsigned char seed)
+/* Bytes whose bf16 and f32 values lie in (0, 1), but for the last `unwritten`. */
+static uint64_t values(size_t size, size_t unwritten, unsigned char seed)
 {
     unsigned char *bytes = malloc(size);
 
@@ -79,7 +82,8 @@ static uint64_t values(size_t size, unsigned char seed)
     for (size_t i = 0; i < size; i++)
         bytes[i] = i % 2 != 0 ? 0x3c + (unsigned char)((i / 2 + seed) % 3)
                               : (unsigned char)((i * 37 + seed) & 0x3f);
-    uint64_t address = upload(bytes, size);
+    uint64_t address = allocate(size);
+    must(fn.cuMemcpyHtoD_v2(address, bytes, size - unwritten), "cuMemcpyHtoD");
     free(bytes);
     return address;
 }
@@ -102,17 +106,17 @@ static void call(const struct gdn *ops, const uint32_t *lens, uint32_t batch, bo
     }
     const size_t tokens = (size_t)cu[batch], state = NV * 128 * 128 * 4;
     for (uint32_t b = 0; b < batch; b++)
-        freed[count++] = states[b] = values(state, (unsigned char)b);
-    const uint64_t rows = values(shift + tokens * STRIDE * 2, 1), row = rows + shift;
-    const uint64_t gb = values(tokens * 2 * NV * 4, 2);
+        freed[count++] = states[b] = values(state, 0, (unsigned char)b);
+    const uint64_t rows = values(shift + tokens * STRIDE * 2, 0, 1), row = rows + shift;
+    const uint64_t gb = values(tokens * 2 * NV * 4, gates_lack, 2);
     struct gdn_args a = {
         .query = row,
         .key = row + NK * 128 * 2,
         .value = row + 2 * NK * 128 * 2,
         .gate = gb,
         .beta = gb + NV * 4,
-        .output = allocate(tokens * NV * 128 * 2),
-        .h_state = table ? upload(states, batch * 8) : values(batch * state, 3),
+        .output = allocate(tokens * NV * 128 * 2 - output_lacks),
+        .h_state = table ? upload(states, batch * 8) : values(batch * state, 0, 3),
         .batch = batch,
         .seq_len = varlen ? 0 : lens[0],
         .num_chunks = chunks,
@@ -183,9 +187,15 @@ int main(int argc, char **argv)
     struct gdn ops;
     void *context;
 
-    if (argc != 4 && argc != 5)
-        must(2, "usage: gdn_sanitize LIBKPK LIBKPK_OPS IMAGE [ROUTES]");
-    const size_t most = argc == 5 ? strtoul(argv[4], NULL, 10) : SIZE_MAX;
+    if (argc < 4 || argc > 6)
+        must(2, "usage: gdn_sanitize LIBKPK LIBKPK_OPS IMAGE [ROUTES [FAULT]]");
+    if (argc == 6 && strcmp(argv[5], "short") == 0)
+        output_lacks = 16;
+    else if (argc == 6 && strcmp(argv[5], "unwritten") == 0)
+        gates_lack = 4;
+    else if (argc == 6)
+        must(2, "a fault is 'short' or 'unwritten'");
+    const size_t most = argc >= 5 ? strtoul(argv[4], NULL, 10) : SIZE_MAX;
     void *driver = dlopen("libcuda.so.1", RTLD_NOW), *kpk = dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL);
     void *library = dlopen(argv[2], RTLD_NOW);
     if (driver == NULL || kpk == NULL || library == NULL)
@@ -234,6 +244,6 @@ int main(int argc, char **argv)
         missing += !ran[k] && ops.kernels[k].id != 0;
     fn.kpk_close(image);
     printf("%s; kernels that did not run: %u of %d\n",
-           argc == 5 ? "the routes asked for ran" : "every route ran", missing, GDN_KERNEL_COUNT);
-    return argc != 5 && missing != 0;
+           argc >= 5 ? "the routes asked for ran" : "every route ran", missing, GDN_KERNEL_COUNT);
+    return argc == 4 && missing != 0;
 }
