@@ -165,6 +165,7 @@ FATBINARY ?= $(firstword $(wildcard $(CUDA_HOME)/bin/fatbinary /usr/local/cuda/b
 gpu-bundle: images out/obj/load out/obj/sanitize out/obj/gdn_sanitize
 	@rm -rf out/gpu.tmp && mkdir -p out/gpu.tmp/lib out/gpu.tmp/tests
 	$(Q)cp $(image_files) out/obj/load out/obj/sanitize out/obj/gdn_sanitize out/gpu.tmp
+	$(Q)if out/bin/kpack doctor | grep -q '^nvJitLink  */'; then out/bin/kpack -q tests/gpu/split/split.lua -o out/gpu.tmp/split.kpk; fi
 	$(Q)cp out/lib/libkpk.so out/lib/libkpk_ops.so out/gpu.tmp/lib
 	$(Q)cp -R tests/gpu tests/bench out/gpu.tmp/tests
 	@find out/gpu.tmp -name __pycache__ -prune -exec rm -rf {} +

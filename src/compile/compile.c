@@ -557,6 +557,15 @@ static void hand_all_out(struct run *run)
     }
 }
 
+/* When nothing is left to hand out, whoever is done ends while the others compile: a worker's
+ * hundred megabytes take a while to be given back. Its end is seen on its output. */
+static void end_idle(struct run *run)
+{
+    for (size_t i = 0; i < run->worker_count && schedule_is_empty(&run->schedule); i++)
+        if (run->workers[i].proc.pid && run->workers[i].unit == NO_UNIT)
+            kill(run->workers[i].proc.pid, SIGKILL);
+}
+
 static void loop(struct run *run)
 {
     double ticked = 0;
@@ -564,6 +573,7 @@ static void loop(struct run *run)
         hand_all_out(run);
         if (!run->schedule.running && (run->stop || schedule_is_empty(&run->schedule)))
             break;
+        end_idle(run);
         poll_workers(run);
         if (now() - ticked >= TICK_MS * 1e-3) {
             ticked = now();

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The measurements of build.sh: build.py noop|edit|cold FOLDER, in a project of build_corpus.py."""
+"""The measurements of build.sh: build.py MEASUREMENT FOLDER, in the projects of build_corpus.py."""
 import glob
+import json
 import os
 import re
 import shutil
@@ -10,7 +11,12 @@ import sys
 import time
 
 KPACK = os.path.realpath(os.environ.get("KPACK", "out/bin/kpack"))
-ROUNDS = int(os.environ.get("ROUNDS", "41"))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROUNDS = int(os.environ.get("ROUNDS", "41"))  # of what takes milliseconds
+PASSES = int(os.environ.get("PASSES", "3"))  # of what takes seconds
+PROJECT = os.environ.get("PROJECT", ROOT)  # whose two images are built
+CORES = len(os.sched_getaffinity(0))
+NVCC = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
 FOLDER = sys.argv[2]
 ENV = {**os.environ, "KPACK_CACHE": f"{FOLDER}/cache"}
 ENV.pop("MAKEFLAGS", None)
@@ -113,17 +119,103 @@ def write_alone(units):
     return run(KPACK, "-q", "alone.lua", "--no-cache", "-o", f"{FOLDER}/alone.kpk")
 
 
-def cold():
-    """Everything, against nvcc under make with as many jobs."""
-    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
-    if not os.path.exists(nvcc):
-        print("cold: there is no nvcc here")
-        return
-    jobs = str(len(os.sched_getaffinity(0)))
-    mine = kpack("-j", jobs, "--no-cache")
+def make(goal):
+    """The same sources by nvcc, one process each, from make."""
     shutil.rmtree(f"{FOLDER}/peer", ignore_errors=True)
-    peer = run("make", "-s", "-j", jobs, env={"NVCC": nvcc})
-    print(f"cold: kpack {mine / 1e3:.1f} s, nvcc under make {peer / 1e3:.1f} s, -j{jobs}, ratio {mine / peer:.2f}")
+    return run("make", "-s", f"-j{CORES}", goal, env={"NVCC": NVCC})
 
 
-{"noop": noop, "edit": edit, "cold": cold}[sys.argv[1]]()
+def beside_nvcc(name, mine, peer):
+    """Both in turns; each is a function that returns milliseconds."""
+    if not os.path.exists(NVCC):
+        print(f"{name}: there is no nvcc here")
+        return
+    walls, used = ([], []), [0.0, 0.0]
+    for _ in range(PASSES):
+        for number, work in enumerate((mine, peer)):
+            before = processor()
+            walls[number].append(work() / 1e3)
+            used[number] += (processor() - before) / 1e3 / PASSES
+    m, p = (statistics.median(w) for w in walls)
+    print(f"{name}: kpack {m:.2f} s ({used[0]:.1f} s of processor), nvcc under make {p:.2f} s ({used[1]:.1f} s), -j{CORES}, "
+          f"medians of {PASSES}, ratio {m / p:.2f}; all: {' '.join(f'{x:.2f}/{y:.2f}' for x, y in zip(*walls))}", flush=True)
+
+
+def cold():
+    beside_nvcc("cold, small units", lambda: kpack("--no-cache"), lambda: make("all"))
+
+
+def heavy():
+    beside_nvcc("cold, heavy units", lambda: run(KPACK, "-q", "heavy.lua", "--no-cache"), lambda: make("heavy"))
+
+
+def image_commands(name):
+    """A make rule for each unit of a target's image: nvcc with what the image says of its modules."""
+    image, database = f"{FOLDER}/{name}.kpk", f"{FOLDER}/{name}.json"
+    subprocess.run([KPACK, "-q", f"targets/{name}.lua", "-o", image, "--compile-commands", database], cwd=PROJECT, env=ENV, check=True)
+    listing = json.loads(subprocess.run([KPACK, "list", "--json", image], stdout=subprocess.PIPE, check=True).stdout)
+    flags = {flag for m in listing["modules"] for flag in m["flags"]}
+    with open(database, encoding="utf-8") as file:
+        commands = json.load(file)
+    assert len(commands) == len(listing["modules"])
+    rules = []
+    for number, command in enumerate(commands):
+        out = f"{FOLDER}/peer/{name}{number}.cubin"
+        words = [a for a in command["arguments"] if a.startswith(("-D", "-I"))]
+        rules.append((out, f"{NVCC} -cubin -arch={listing['arch']} {' '.join([*sorted(flags), *words])} -o {out} {command['file']}"))
+    return rules
+
+
+def images():
+    """The project's own two images."""
+    def rules():
+        both = image_commands("hopper") + image_commands("gb10")
+        with open(f"{FOLDER}/images.mk", "w", encoding="utf-8") as out:
+            out.write("all: " + " ".join(o for o, _ in both) + "\n" + "".join(f"{o}:\n\t@{c}\n" for o, c in both))
+
+    def peer():
+        shutil.rmtree(f"{FOLDER}/peer", ignore_errors=True)
+        os.mkdir(f"{FOLDER}/peer")
+        return run("make", "-s", f"-j{CORES}", "-C", PROJECT, "-f", f"{FOLDER}/images.mk")
+
+    if os.path.exists(NVCC):
+        rules()
+    beside_nvcc("cold, the two images", lambda: run(KPACK, "-q", f"{PROJECT}/targets/hopper.lua", f"{PROJECT}/targets/gb10.lua", "--out",
+                                                    f"{FOLDER}/images", "--no-cache"), peer)
+
+
+def workers():
+    """One worker to as many as there are cores, in turns: the time of one over N times that of N."""
+    counts = [n for n in (1, 2, 4, 8, 16) if n <= CORES]
+    walls, used = {n: [] for n in counts}, {n: [] for n in counts}
+    for _ in range(PASSES):
+        for count in counts:
+            before = processor()
+            walls[count].append(kpack("-j", str(count), "--no-cache"))
+            used[count].append(processor() - before)
+    one = statistics.median(walls[1])
+    for count in counts:
+        wall = statistics.median(walls[count])
+        print(f"workers: {count:2}: {wall / 1e3:6.2f} s, efficiency {one / wall / count:4.0%}, "
+              f"processor time {statistics.median(used[count]) / 1e3:.1f} s", flush=True)
+
+
+def threads():
+    """NVRTC alone, without kpack: threads of one process beside processes; and what N loops without memory take."""
+    direct = os.environ["DIRECT"]
+    doctor = subprocess.run([KPACK, "doctor"], stdout=subprocess.PIPE, check=True).stdout.decode()
+    library = re.search(r"^NVRTC .*?(/\S+)$", doctor, re.M).group(1)
+    sources = sorted(os.path.relpath(s, FOLDER) for s in glob.glob(f"{FOLDER}/kernels/unit*.cu"))
+
+    def seconds(*words):
+        return float(subprocess.run([direct, *words], cwd=FOLDER, stdout=subprocess.PIPE, check=True).stdout)
+
+    for count in [n for n in (1, 8, 16) if n <= CORES]:
+        spin = seconds("spin", str(count))
+        both = [seconds(way, str(count), library, "sm_90a", *sources) for way in ("threads", "processes")]
+        print(f"threads: {len(sources)} units, {count:2} threads {both[0]:.2f} s, {count:2} processes {both[1]:.2f} s, "
+              f"{count} empty loops {spin:.2f} s", flush=True)
+
+
+MEASUREMENTS = {"noop": noop, "edit": edit, "cold": cold, "heavy": heavy, "images": images, "workers": workers, "threads": threads}
+MEASUREMENTS[sys.argv[1]]()

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Generates a project to build: build_corpus.py FOLDER [UNITS]
+"""Generates projects to build: build_corpus.py FOLDER [UNITS [HEAVY]]
 
 UNITS (500) small kernel files with two entries each. Headers are shared three deep: a unit includes one of 40
 operation headers, that one of 8 vector headers, that the only number header. Also written: build.ninja and a
 Makefile over the same graph. Their compiler is `$NVCC -cubin` when that is set, else a stand-in that writes the same
-depfile.
+depfile. HEAVY (24) files of tiled products, each with several instances of one template: seconds of compiling
+each, no two alike (heavy.lua, `make heavy`).
 """
 import os
 import sys
@@ -59,20 +60,73 @@ extern "C" __global__ void unit{number:04}_sum(float *out, const float *in, int 
 """)
 
 
-def description(folder, count):
+def heavy(folder, count):
+    write(folder, "kernels/tile.cuh", """#pragma once
+template <int ROWS, int COLUMNS, int DEPTH>
+__device__ inline void product(float *out, const float *a, const float *b, int width, float bias)
+{
+    __shared__ float as[DEPTH][ROWS * 16], bs[DEPTH][COLUMNS * 16];
+    int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
+    float sum[ROWS][COLUMNS];
+#pragma unroll
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        sum[i / COLUMNS][i % COLUMNS] = bias;
+    for (int k0 = 0; k0 < width; k0 += DEPTH) {
+        for (int i = threadIdx.x; i < DEPTH * ROWS * 16; i += 256)
+            as[i % DEPTH][i / DEPTH] = a[(blockIdx.y * ROWS * 16 + i / DEPTH) * width + k0 + i % DEPTH];
+        for (int i = threadIdx.x; i < DEPTH * COLUMNS * 16; i += 256)
+            bs[i / (COLUMNS * 16)][i % (COLUMNS * 16)] = b[(k0 + i / (COLUMNS * 16)) * width + i % (COLUMNS * 16)];
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < DEPTH; k++)
+#pragma unroll
+            for (int i = 0; i < ROWS; i++)
+#pragma unroll
+                for (int j = 0; j < COLUMNS; j++)
+                    sum[i][j] += as[k][ty + i * 16] * bs[k][tx + j * 16];
+        __syncthreads();
+    }
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+#pragma unroll
+        for (int j = 0; j < COLUMNS; j++)
+            out[(blockIdx.y * ROWS * 16 + ty + i * 16) * width + blockIdx.x * COLUMNS * 16 + tx + j * 16] = sum[i][j];
+}
+""")
+    lines = []
+    for number in range(count):
+        shapes = [(2 + (number + i) % 7, 2 + (number * 3 + i) % 7, 16 << (number + i) % 2) for i in range(2 + number % 3)]
+        names = [f"heavy{number:02}_{r}x{c}x{d}" for r, c, d in shapes]
+        write(folder, f"kernels/heavy{number:02}.cu", '#include "tile.cuh"\n' + "".join(f"""
+extern "C" __global__ void __launch_bounds__(256) {name}(float *out, const float *a, const float *b, int width)
+{{
+    product<{r}, {c}, {d}>(out, a, b, width, {number}.0f);
+}}
+""" for name, (r, c, d) in zip(names, shapes)))
+        entries = ", ".join(f'"{name}"' for name in names)
+        lines.append(f'  k.module "heavy{number:02}" {{ source = "kernels/heavy{number:02}.cu", entries = {{ {entries} }} }},')
+    return lines
+
+
+def description(count):
     lines = [f'  k.module "unit{i:04}" {{ source = "kernels/unit{i:04}.cu",'
              f' entries = {{ "unit{i:04}_map", "unit{i:04}_sum" }} }},' for i in range(count)]
-    write(folder, "corpus.lua", 'local k = require "kpack"\n'
-          f'return k.target {{ name = "corpus", arch = "{ARCH}", modules = {{\n' + "\n".join(lines) + "\n} }\n")
+    return lines
 
 
-def peers(folder, count):
+def target(folder, name, lines):
+    write(folder, f"{name}.lua", 'local k = require "kpack"\n'
+          f'return k.target {{ name = "{name}", arch = "{ARCH}", modules = {{\n' + "\n".join(lines) + "\n} }\n")
+
+
+def peers(folder, count, heavy_count):
     names = [f"unit{i:04}" for i in range(count)]
     cubins = " ".join(f"peer/{n}.cubin" for n in names)
     write(folder, "build.ninja", "rule cubin\n  command = ./compile $in $out\n  depfile = $out.d\n  deps = gcc\n"
           + "".join(f"build peer/{n}.cubin: cubin kernels/{n}.cu\n" for n in names)
           + f"rule pack\n  command = cat $in > $out\nbuild peer/all: pack {cubins}\n")
-    write(folder, "Makefile", f"all: {cubins}\npeer/%.cubin: kernels/%.cu\n\t@./compile $< $@\n")
+    heavies = " ".join(f"peer/heavy{n:02}.cubin" for n in range(heavy_count))
+    write(folder, "Makefile", f"all: {cubins}\nheavy: {heavies}\npeer/%.cubin: kernels/%.cu\n\t@./compile $< $@\n")
     # A stand-in that writes what a compiler would say of headers, and nvcc itself.
     write(folder, "compile", """#!/bin/sh
 mkdir -p peer
@@ -85,11 +139,13 @@ echo "$2: $1 kernels/$op kernels/$vec kernels/number.cuh" > "$2.d"; echo "$1" > 
 
 def main():
     folder, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 500
+    heavy_count = int(sys.argv[3]) if len(sys.argv) > 3 else 24
     headers(folder)
     for number in range(count):
         unit(folder, number)
-    description(folder, count)
-    peers(folder, count)
+    target(folder, "corpus", description(count))
+    target(folder, "heavy", heavy(folder, heavy_count))
+    peers(folder, count, heavy_count)
 
 
 main()
