@@ -12,8 +12,7 @@
 
 #include "base/jobserver.h"
 #include "base/proc.h"
-#include "compile/nvrtc_log.h"
-#include "compile/ptxas_log.h"
+#include "compile/answer.h"
 #include "compile/schedule.h"
 #include "compile/wire.h"
 #include "compile/worker.h"
@@ -254,26 +253,6 @@ static void take_ready(struct run *run, struct worker *worker, struct wire_messa
     arena_free(&arena);
 }
 
-static void read_log(struct run *run, const char *text, struct compile_result *out)
-{
-    struct ptxas_log ptxas;
-    struct str rest = {0};
-    ptxas_log_read(text, run->arena, &ptxas, &rest);
-    out->log = arena_strdup(run->arena, str_text(&rest));
-    struct compile_spill *spills = arena_alloc(run->arena, ptxas.count, sizeof *spills);
-    for (size_t i = 0; i < ptxas.count; i++)
-        spills[i] = (struct compile_spill){
-            .entry = ptxas.entries[i].name,
-            .store_bytes = ptxas.entries[i].spill_store_bytes,
-            .load_bytes = ptxas.entries[i].spill_load_bytes,
-            .registers = ptxas.entries[i].registers,
-            .smem_bytes = ptxas.entries[i].smem_bytes,
-        };
-    out->spills = spills;
-    out->spill_count = ptxas.count;
-    str_free(&rest);
-}
-
 /* Whether another unit of the same split module has said the same. */
 static bool is_said(const struct run *run, size_t index)
 {
@@ -286,96 +265,22 @@ static bool is_said(const struct run *run, size_t index)
     return false;
 }
 
-/* NVRTC says which header it did not find, but not where it looked. */
-static void note_searched(const struct compile_unit *unit, const char *log, struct diags *diags)
-{
-    struct str text = {0};
-    if (!strstr(log, "cannot open source file"))
-        return;
-    for (size_t i = 0; i < unit->include_count; i++)
-        str_addf(&text, ", '%s'", unit->includes[i]);
-    diag_add(diags, DIAG_NOTE, (struct loc){0},
-             "headers were looked for beside the file that includes them%s, and among CUDA's own; "
-             "the description's 'includes' adds folders; NVRTC has few of the host's headers",
-             str_text(&text));
-    str_free(&text);
-}
-
-/* Whether a log has the flag as a word of its own. */
-static bool names_flag(const char *log, const char *flag)
-{
-    size_t length = strlen(flag);
-    for (const char *at = log; length && (at = strstr(at, flag)); at += length)
-        if ((at == log || strchr(" '\"\n", at[-1])) && strchr(" '\"\n", at[length]))
-            return true;
-    return false;
-}
-
-/* What the compiler says of no place in a source is of the flag that it names, or of the unit. */
-static struct loc placeless(const struct compile_unit *unit, const char *log)
-{
-    for (size_t i = 0; unit->flag_locs && i < unit->flag_count; i++)
-        if (names_flag(log, unit->flags[i]))
-            return unit->flag_locs[i];
-    return unit->loc;
-}
-
-static void report(struct run *run, size_t index, const struct compile_result *result,
-                   uint64_t outcome, const char *error, const char *const *refused,
-                   size_t refused_count)
-{
-    const struct compile_unit *unit = &run->units[index];
-    struct diags *diags = &run->unit_diags[index];
-    size_t errors = nvrtc_log_add(result->log, unit->root, run->options->cuda,
-                                  placeless(unit, result->log), diags);
-    if (outcome == WORKER_DONE)
-        return;
-    for (size_t i = 0; i < refused_count; i++)
-        diag_add(diags, DIAG_NOTE, (struct loc){0},
-                 "'%s' was asked for and not read: it is no regular file, or cannot be opened",
-                 refused[i]);
-    note_searched(unit, result->log, diags);
-    if (errors)
-        diag_error_at(diags, unit->loc, "'%s' does not compile for %s: %zu error%s", unit->name,
-                      unit->arch, errors, errors == 1 ? "" : "s");
-    else
-        diag_error_at(diags, outcome == WORKER_UNKNOWN_ARCH ? unit->arch_loc : unit->loc,
-                      "'%s' does not compile for %s: %s", unit->name, unit->arch, error);
-}
-
 static void take_result(struct run *run, struct worker *worker, struct wire_message *message)
 {
     struct arena arena = {0};
-    struct compile_result taken = {0};
-    uint64_t outcome = wire_take_u64(message);
-    const char *error = wire_take_text(message, &arena);
-    size_t log_size, refused_count;
-    const char *log = wire_take_bytes(message, &arena, &log_size);
-    taken.cubin = wire_take_bytes(message, run->arena, &taken.cubin_size);
-    taken.symbols = wire_take_texts(message, run->arena, &taken.symbol_count);
-    taken.opened = wire_take_inputs(message, run->arena, &taken.opened_count);
-    taken.missed = wire_take_texts(message, run->arena, &taken.missed_count);
-    const char **refused = wire_take_texts(message, &arena, &refused_count);
-    taken.seconds = (double)wire_take_u64(message) * 1e-9;
-    taken.peak_bytes = wire_take_u64(message);
-    uint64_t resident = wire_take_u64(message);
-    taken.nvrtc_major = (int)wire_take_u64(message);
-    taken.nvrtc_minor = (int)wire_take_u64(message);
-    if (!wire_done(message) || !worker->ready || worker->unit == NO_UNIT ||
-        outcome > WORKER_UNKNOWN_ARCH ||
-        (outcome == WORKER_DONE &&
-         taken.symbol_count != run->units[worker->unit].expression_count)) {
+    struct answer answer;
+    size_t unit = worker->unit;
+    if (!worker->ready || unit == NO_UNIT ||
+        !answer_take(message, &run->units[unit], run->arena, &arena, &answer)) {
         lose(run, worker, "its worker wrote something that is no answer");
     } else {
-        size_t unit = worker->unit;
-        bool failed = outcome != WORKER_DONE;
-        read_log(run, log, &taken);
-        run->results[unit] = taken;
-        if (!failed || !taken.log[0] || !is_said(run, unit))
-            report(run, unit, &taken, outcome, error, refused, refused_count);
+        bool failed = answer.outcome != WORKER_DONE;
+        run->results[unit] = answer.result;
+        if (!failed || !answer.result.log[0] || !is_said(run, unit))
+            answer_report(&answer, &run->units[unit], run->options->cuda, &run->unit_diags[unit]);
         unit_done(run, worker, failed ? COMPILE_FAILED : COMPILE_OK);
         uint64_t half = run->options->worker_memory / 2;
-        if (resident > (half && half < RECYCLE_BYTES ? half : RECYCLE_BYTES))
+        if (answer.resident > (half && half < RECYCLE_BYTES ? half : RECYCLE_BYTES))
             discard(worker);
     }
     arena_free(&arena);
