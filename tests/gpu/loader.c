@@ -129,7 +129,8 @@ static void first_use_in_capture(kpk_image *image, int mode, uint32_t module)
     kpk_status status = launch(image, &run);
     int end = driver.cuStreamEndCapture(run.stream, &graph);
     if (status == KPK_OK)
-        check(end == 0 && replay(graph, &run), what, "works, and the graph runs it");
+        check(end == 0 && replay(graph, &run), what,
+              end == 0 ? "works, and the graph runs it" : "launches, but the capture is invalid");
     else
         check(status == KPK_ERR_CAPTURE && strstr(message, "kpk_preload") != NULL &&
                   launch(image, &run) == KPK_OK && ran(&run),
@@ -158,7 +159,9 @@ static void first_use_beside_capture(kpk_image *image, int mode, uint32_t module
         check(launch(image, &run) == KPK_OK && ran(&run), what, message);
     else
         check(status == KPK_OK && ran(&run) && end == 0, what,
-              status != KPK_OK ? message : "works, and the capture goes on");
+              status != KPK_OK ? message
+              : end != 0       ? "works, but the capture is invalidated"
+                               : "works, and the capture goes on");
     if (graph != NULL)
         driver.cuGraphDestroy(graph);
     end_run(&other);
