@@ -319,30 +319,31 @@ $(fake)/nvrtc/lib64/%: tests/fake/nvrtc.c Makefile
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARNINGS) -fPIC -shared -Wl,-soname,$* -o $@ $< -ldl
 
 # A fuzz target over its corpus, by a plain driver; make fuzz runs it for real, with clang's libFuzzer.
-fuzz_targets := image lookups
+fuzz_targets := cache cubin image lookups ptxas target
 $B/fuzz/replay_image: $(addprefix $B/obj/tests/,fuzz/replay.o fuzz/fuzz_image.o fake/cuda.o) $(call obj,$(runtime_src)) $B/sources
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(SANITIZE) -o $@ $(filter %.o,$^) -lzstd -ldl -lpthread
 
-$B/fuzz/replay_lookups: $(addprefix $B/obj/tests/fuzz/,replay.o fuzz_lookups.o) $B/obj/core.a
+$B/fuzz/replay_%: $B/obj/tests/fuzz/replay.o $B/obj/tests/fuzz/fuzz_%.o $B/obj/core.a
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(SANITIZE) -o $@ $^ $(dep_libs)
 
 FUZZ_RUNS ?= 1000000
-fuzz_image_src := tests/fuzz/fuzz_image.c tests/fake/cuda.c $(runtime_src)
-fuzz_image_libs := -lzstd
-fuzz_lookups_src := tests/fuzz/fuzz_lookups.c $(wildcard src/cli/lookup_*.c src/cli/source_*.c) \
-    $(addprefix src/base/,diag.c file.c mem.c str.c)
-fuzz_lookups_libs := -ljansson
-out/fuzz/fuzz_image: $(fuzz_image_src) tests/fake/cuda.h src/runtime/kpk.h src/runtime/kpk_format.h
-out/fuzz/fuzz_lookups: $(fuzz_lookups_src)
-$(fuzz_targets:%=out/fuzz/fuzz_%): out/fuzz/fuzz_%: Makefile
+base_files = $(addprefix src/base/,$(addsuffix .c,$1))
+fuzz_cache_src := $(wildcard src/base/*.c src/cache/*.c src/compile/*.c) out/gen/embed_headers.c
+fuzz_cubin_src := src/compile/cubin.c $(call base_files,diag mem str file watch digest map)
+fuzz_image_src := tests/fake/cuda.c $(runtime_src)
+fuzz_lookups_src := $(wildcard src/cli/lookup_*.c src/cli/source_*.c) $(call base_files,diag file mem str watch digest map)
+fuzz_ptxas_src := src/compile/ptxas_log.c $(call base_files,mem str)
+fuzz_target_src := $(wildcard src/base/*.c src/target/*.c) out/gen/embed_lua.c
+$(foreach t,$(fuzz_targets),$(eval out/fuzz/fuzz_$t: tests/fuzz/fuzz_$t.c $(fuzz_$t_src)))
+$(fuzz_targets:%=out/fuzz/fuzz_%): $(wildcard src/*/*.h tests/fake/*.h) Makefile
 	$(call say,FUZZ,$@)
 	@mkdir -p $(@D)
 	$(Q)clang -std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Isrc \
-	    -o $@ $(fuzz_$*_src) $(fuzz_$*_libs) -ldl -lpthread
+	    -DKPACK_COMPILE_ID='"$(compile_id)"' $(dep_cflags) -o $@ $(filter %.c,$^) $(dep_libs)
 
 fuzz: $(fuzz_targets:%=fuzz-%)
 $(fuzz_targets:%=fuzz-%): fuzz-%: out/fuzz/fuzz_%

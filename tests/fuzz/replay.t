@@ -1,23 +1,23 @@
 #!/bin/sh
-# Feeds the fuzz targets' corpora to them, under ASan + UBSan where that build is there.
+# Feeds the fuzz targets' corpora to them, as built and under ASan + UBSan.
 set -eu
 cd "$(dirname "$0")/../.."
 number=0
 failed=0
-for corpus in tests/fuzz/corpus/*; do
-    number=$((number + 1))
-    name=${corpus##*/}
-    binary=out/san/fuzz/replay_$name
-    [ -x "$binary" ] || binary=out/fuzz/replay_$name
-    if [ ! -x "$binary" ]; then
-        echo "not ok $number - no $binary: run make SAN=1 unit"
-        failed=1
-    elif said=$("$binary" "$corpus"); then
-        echo "ok $number - ${said##* - }"
-    else
-        echo "not ok $number - $corpus"
-        failed=1
-    fi
+for build in ${KPACK_TEST_OUT:-out out/san}; do
+    for corpus in tests/fuzz/corpus/*; do
+        number=$((number + 1))
+        binary=$build/fuzz/replay_${corpus##*/}
+        if [ ! -x "$binary" ]; then
+            echo "not ok $number - no $binary: run make unit and make SAN=1 unit"
+            failed=1
+        elif said=$("$binary" "$corpus"); then
+            echo "ok $number - $build: ${said##* - }"
+        else
+            echo "not ok $number - $build: $corpus"
+            failed=1
+        fi
+    done
 done
 echo "1..$number"
 exit "$failed"
