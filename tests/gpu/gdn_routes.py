@@ -352,7 +352,7 @@ LOST = {  # by the end of an image's name: fields of the route, and what its lin
     "no_wu": {"wu_registers": "recompute_wu_registers", "wu_hopper": "recompute_wu_hopper"},
     "no_fwd_o": {"fwd_o_hopper": "chunk_fwd_o_hopper"},
     "no_twins": {"wu_hopper": "recompute_wu_hopper", "fwd_o_hopper": "chunk_fwd_o_hopper"},
-    "no_mma8": {"mma8": "chunk_fwd_o_mma8"},
+    "sm90_no_mma8": {"mma8": "chunk_fwd_o_mma8"},
     "no_twins_mma8": {"wu_hopper": "recompute_wu_hopper", "fwd_o_hopper": "chunk_fwd_o_hopper",
                       "mma8": "chunk_fwd_o_mma8"},
     "no_twins_tc": {"x2_split": "_tcfuse_x2 split over v", "tcfuse_x2": "_tcfuse_x2",
@@ -422,7 +422,7 @@ def fallback(context):
     h, p = EXPECTED["hopper"], EXPECTED["pipe"]
     cases = {
         "gb10_sm90": p, "gb10_sm90_no_mma8": (p[0], p[1], "chunk_fwd_o"), "gb10_sm90_no_fla": None,
-        "hopper_no_split": (h[0], "chunk_delta_h_tcfuse_x2", h[2]),
+        "hopper_no_mma8": h, "hopper_no_split": (h[0], "chunk_delta_h_tcfuse_x2", h[2]),
         "hopper_no_registers": ("recompute_wu_hopper", h[1], h[2]),
         "hopper_no_tc": (h[0], p[1], h[2]), "hopper_no_wu": (p[0], h[1], h[2]),
         "hopper_no_fwd_o": (h[0], h[1], p[2]), "hopper_no_twins": (p[0], h[1], p[2]),

@@ -33,6 +33,7 @@ static struct {
     __typeof__(&kpk_open) kpk_open;
     __typeof__(&kpk_close) kpk_close;
     __typeof__(&kpk_bind) kpk_bind;
+    __typeof__(&kpk_resolve) kpk_resolve;
     __typeof__(&gdn_bind) gdn_bind;
     __typeof__(&gdn_prefill_fla) gdn_prefill_fla;
     __typeof__(&gdn_scratch_sizes) gdn_scratch_sizes;
@@ -172,8 +173,8 @@ int main(int argc, char **argv)
         "METRALE_GDN_TMA",          "METRALE_GDN_VTILE",
         "METRALE_GDN_PIPE",         "METRALE_GDN_TC_VBLOCK",
         "METRALE_NO_GDN_FWD_O_MMA8"};
-    /* Values of the levers above, "" for unset. Every kernel but _tcfuse, which no route takes,
-     * runs in one of these or as what a twin is taken from. */
+    /* Values of the levers above, "" for unset. Every kernel runs in one of these or as what a twin
+     * is taken from; _tcfuse, which no route takes, in the place of _tcfuse_x2. */
     static const char *const routes[][7] = {
         {"", "", "", "", "", "", ""},    {"", "1", "", "", "", "", "1"},
         {"0", "", "", "", "", "", ""},   {"0", "", "", "", "0", "", ""},
@@ -210,6 +211,7 @@ int main(int argc, char **argv)
     LOAD(kpk, kpk_open);
     LOAD(kpk, kpk_close);
     LOAD(kpk, kpk_bind);
+    LOAD(kpk, kpk_resolve);
     LOAD(library, gdn_bind);
     LOAD(library, gdn_prefill_fla);
     LOAD(library, gdn_scratch_sizes);
@@ -236,6 +238,10 @@ int main(int argc, char **argv)
             continue;
         ops.kernels[GDN_X2_V32].id = ops.kernels[GDN_X2_V64].id = 0; /* the twins' parents */
         ops.kernels[GDN_WU_REGISTERS].id = 0;
+        call(&ops, uniform, 2, false, false, 0);
+        call(&ops, mixed, 4, true, true, 0);
+        ops.kernels[GDN_TCFUSE_X2] = fn.kpk_resolve(image, "gated_delta_rule_chunk_tc",
+                                                    "gated_delta_rule_chunk_delta_h_tcfuse");
         call(&ops, uniform, 2, false, false, 0);
         call(&ops, mixed, 4, true, true, 0);
     }

@@ -18,6 +18,7 @@ VARIANTS = {  # name: (description, modules taken out)
     "gb10_sm90": ("gb10", []),
     "gb10_sm90_no_mma8": ("gb10", [MMA8]),
     "gb10_sm90_no_fla": ("gb10", [FLA]),
+    "hopper_no_mma8": ("hopper", [MMA8]),
     "hopper_no_split": ("hopper", [SPLIT]),
     "hopper_no_registers": ("hopper", [REGISTERS]),
     "hopper_no_tc": ("hopper", [SPLIT, TC]),
