@@ -66,23 +66,19 @@ kpk_status gdn_bind(kpk_image *image, const struct gdn_desc *desc, struct gdn *o
     if (desc == NULL)
         desc = &defaults;
     struct ops_log log = {desc->message, desc->message_user};
-    if (image == NULL)
-        return ops_fail(&log, KPK_ERR_ARGUMENT, "gdn_bind: image is NULL");
+    kpk_image_info info;
+    kpk_status status = ops_describe(image, &log, "gdn_bind", &info);
+    if (status != KPK_OK)
+        return status;
     for (int i = 0; i < GDN_KERNEL_COUNT; i++) {
         const struct gdn_entry *entry = gdn_entry_of((enum gdn_kernel)i);
         entries[i] = (struct ops_entry){entry->module, entry->name, entry->block, entry->smem};
     }
-    kpk_status status =
-        ops_check_constants(image, &log, constants, sizeof constants / sizeof *constants);
+    status = ops_check_constants(image, &log, constants, sizeof constants / sizeof *constants);
     if (status == KPK_OK)
         status = ops_resolve(image, &log, entries, GDN_KERNEL_COUNT, kernels);
     if (status != KPK_OK)
         return status;
-
-    kpk_image_info info;
-    status = kpk_get_image(image, &info);
-    if (status != KPK_OK)
-        return ops_fail(&log, status, "gdn_bind: the image cannot be described");
     const char *vtile = ops_lever_text(image, "gdn_vtile", "");
     *out_ops = (struct gdn){
         .image = image,

@@ -132,7 +132,8 @@ struct gdn {
 };
 
 /* Resolves the kernels, reads the levers once and compares constants, blocks and shared memory with
- * the image's. `desc` may be NULL. Errors: ARGUMENT, CONSTANT (both values are named). */
+ * the image's. `desc` may be NULL. Errors: ARGUMENT, CONSTANT (both values are named), NOT_BOUND (a
+ * bundle before kpk_bind). */
 KPK_API kpk_status gdn_bind(kpk_image *image, const struct gdn_desc *desc, struct gdn *out_ops);
 
 /* Device addresses unless said otherwise; strides in elements; rows are tokens. */

@@ -33,6 +33,18 @@ kpk_status ops_fail(const struct ops_log *log, kpk_status status, const char *fo
     return status;
 }
 
+kpk_status ops_describe(const kpk_image *image, const struct ops_log *log, const char *caller,
+                        kpk_image_info *out_info)
+{
+    kpk_status status = kpk_get_image(image, out_info);
+    if (status == KPK_ERR_NOT_BOUND)
+        return ops_fail(log, status,
+                        "%s: the bundle is not bound to a device: call kpk_bind first, or open it "
+                        "with a target",
+                        caller);
+    return status == KPK_OK ? KPK_OK : ops_fail(log, status, "%s: image is NULL", caller);
+}
+
 kpk_status ops_check_constants(const kpk_image *image, const struct ops_log *log,
                                const struct ops_constant *constants, size_t count)
 {

@@ -19,6 +19,11 @@ void ops_say(const struct ops_log *log, kpk_severity severity, const char *forma
 kpk_status ops_fail(const struct ops_log *log, kpk_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* What the image is for, or an error in the name of `caller`: NULL, or a bundle whose part is not
+ * picked yet. */
+kpk_status ops_describe(const kpk_image *image, const struct ops_log *log, const char *caller,
+                        kpk_image_info *out_info);
+
 /* A tile constant that a launcher was built with. */
 struct ops_constant {
     const char *module, *name;

@@ -88,17 +88,12 @@ kpk_status w8a16_bind(kpk_image *image, const struct w8a16_desc *desc, struct w8
     if (desc == NULL)
         desc = &defaults;
     struct ops_log log = {desc->message, desc->message_user};
-    if (image == NULL)
-        return ops_fail(&log, KPK_ERR_ARGUMENT, "w8a16_bind: image is NULL");
-    kpk_status status =
-        ops_check_constants(image, &log, constants, sizeof constants / sizeof *constants);
+    kpk_image_info info;
+    kpk_status status = ops_describe(image, &log, "w8a16_bind", &info);
+    if (status == KPK_OK)
+        status = ops_check_constants(image, &log, constants, sizeof constants / sizeof *constants);
     if (status == KPK_OK)
         status = ops_resolve(image, &log, entries, KERNEL_COUNT, kernels);
-    if (status != KPK_OK)
-        return status;
-
-    kpk_image_info info;
-    status = kpk_get_image(image, &info);
     if (status != KPK_OK)
         return status;
     *out_ops = (struct w8a16){

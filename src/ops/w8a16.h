@@ -105,7 +105,8 @@ struct w8a16 {
 
 /* Resolves the kernels, reads the levers once and compares constants, blocks and shared memory with
  * the image's. Bind the image first (kpk_bind): the Hopper twins need a function of the driver.
- * `desc` may be NULL. Errors: ARGUMENT, CONSTANT (both values are named). */
+ * `desc` may be NULL. Errors: ARGUMENT, CONSTANT (both values are named), NOT_BOUND (a bundle
+ * before kpk_bind). */
 KPK_API kpk_status w8a16_bind(kpk_image *image, const struct w8a16_desc *desc,
                               struct w8a16 *out_ops);
 
