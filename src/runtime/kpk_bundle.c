@@ -11,14 +11,6 @@ static kpk_status bad_part(const kpk_image *image, uint32_t index, const char *w
     return kpk_fail(image, KPK_ERR_DAMAGED, "part record %u: %s", index, what);
 }
 
-static bool all_zero(const uint8_t *bytes, size_t size)
-{
-    uint8_t any = 0;
-    for (size_t i = 0; i < size; i++)
-        any |= bytes[i];
-    return any == 0;
-}
-
 /* The offset of what follows `end`. Below 2^63 as `end` is, which lies in a file. */
 static uint64_t align_part(uint64_t end)
 {
@@ -105,7 +97,7 @@ kpk_status kpk_read_table(kpk_image *image)
         header.table_offset != sizeof(header) || header.table_size > KPK_TABLE_LIMIT ||
         header.table_size > image->file_size - header.table_offset ||
         header.table_size < header.part_count * sizeof(struct kpk_part_record) ||
-        !all_zero(header.reserved, sizeof(header.reserved)))
+        !kpk_all_zero(header.reserved, sizeof(header.reserved)))
         return kpk_fail(image, KPK_ERR_DAMAGED, "the bundle's header has fields out of bounds");
     kpk_status status = get_table(image, &header);
     return status != KPK_OK ? status : check_table(image, &header);
@@ -252,7 +244,7 @@ static kpk_status verify_gap(const kpk_image *image, uint64_t end, uint64_t star
         gap = image->whole + end;
     else
         status = kpk_read_whole(image, end, bytes, (size_t)(start - end));
-    if (status == KPK_OK && !all_zero(gap, (size_t)(start - end)))
+    if (status == KPK_OK && !kpk_all_zero(gap, (size_t)(start - end)))
         status = kpk_fail(image, KPK_ERR_DAMAGED, "bytes between its parts are not zero");
     return status;
 }

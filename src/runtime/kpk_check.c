@@ -26,7 +26,7 @@ static kpk_status bad_record(const kpk_image *image, uint32_t id, uint32_t index
     return kpk_fail(image, KPK_ERR_DAMAGED, "%s record %u: %s", section_names[id], index, what);
 }
 
-static bool all_zero(const uint8_t *bytes, uint64_t size)
+bool kpk_all_zero(const uint8_t *bytes, uint64_t size)
 {
     uint8_t any = 0;
     for (uint64_t i = 0; i < size; i++)
@@ -53,7 +53,7 @@ static kpk_status check_sections(const kpk_image *image)
         end += section->size;
     }
     if (index_end - end >= KPK_INDEX_ALIGN ||
-        !all_zero(image->index + (end - header->index_offset), index_end - end))
+        !kpk_all_zero(image->index + (end - header->index_offset), index_end - end))
         return kpk_fail(image, KPK_ERR_DAMAGED, "the index has bytes behind its last section");
     return KPK_OK;
 }

@@ -167,6 +167,8 @@ static inline uint32_t kpk_count(const kpk_image *image, enum kpk_section_id id)
     return image->header.sections[id].count;
 }
 
+bool kpk_all_zero(const uint8_t *bytes, uint64_t size);
+
 /* Checks every bound of the index once; on success the image's table pointers are set and its
  * records may be followed without further checks. image->header and image->index are given. */
 kpk_status kpk_check_index(kpk_image *image);
