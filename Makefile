@@ -211,7 +211,7 @@ out/bench/%.o: tests/bench/%.c $B/flags Makefile | setup
 out/bench/open: tests/bench/peer_map.cc $(addprefix out/bench/,open.o driver.o bench_image.o) out/obj/core.a Makefile | setup
 	$(call say,LINK,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CXX) -std=c++17 -O2 -Wall -Wextra -Isrc -o $@ $(filter %.cc %.o %.a,$^) -static-libstdc++ $(dep_libs)
+	$(Q)$(CXX) -std=c++17 -O2 -Wall -Wextra -Isrc -o $@ $(filter %.cc %.o %.a,$^) -static-libstdc++ -static-libgcc -Wl,--gc-sections $(dep_libs)
 
 # How group caps pack and decode: tests/bench/groups.py.
 out/obj/groups: out/bench/groups.o $B/obj/core.a
