@@ -144,9 +144,9 @@ typedef struct kpk_open_desc {
  * process take two opens of the bundle. */
 KPK_API kpk_status kpk_open(const char *path, const kpk_open_desc *desc, kpk_image **out_image);
 
-/* The same over bytes that the caller keeps alive and unchanged until kpk_close (an embedded image,
- * a file the caller mapped); they are not copied. `bytes` must be 8-byte aligned. Errors: as
- * kpk_open, without IO. */
+/* The same over bytes that the caller keeps alive and unchanged until kpk_close (an image linked
+ * into the program by `kpack embed` or .incbin, a file the caller mapped); they are not copied.
+ * `bytes` must be 8-byte aligned. Errors: as kpk_open, without IO. */
 KPK_API kpk_status kpk_open_memory(const void *bytes, size_t size, const kpk_open_desc *desc,
                                    kpk_image **out_image);
 
