@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -321,8 +322,10 @@ static void test_other_parts_are_unreadable(void **state)
     size_t size = (fixture->bytes.size + 4095) & ~(size_t)4095;
     const struct kpk_part_record gb10 = *build_part(&fixture->bytes, 0);
     const struct kpk_part_record hopper = *build_part(&fixture->bytes, HOPPER);
-    if (sysconf(_SC_PAGESIZE) != 4096)
+    if (sysconf(_SC_PAGESIZE) != 4096) {
+        printf("# SKIP pages here are not of 4096 bytes\n");
         skip();
+    }
     for (int way = 0; way < 2; way++) {
         uint8_t *bytes =
             mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

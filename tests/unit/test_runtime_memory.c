@@ -282,7 +282,7 @@ static void test_bundle_reads_one_part(void **state)
         sizeof(struct kpk_bundle_header) + build_bundle_header(&bytes)->table_size;
     for (uint32_t part = 0; part < 2; part++) {
         const struct kpk_part_record *record = build_part(&bytes, part);
-        kpk_open_desc desc = {.driver_path = "out/fake/libcuda.so.1"};
+        kpk_open_desc desc = {.driver_path = FAKE "/libcuda.so.1"};
         struct reads opened = {0}, used = {0};
         kpk_image *image = NULL;
         find_state()->devices[0].major = (int)record->compute_major;
@@ -314,7 +314,7 @@ static void test_bundle_reads_fail(void **state)
     (void)state;
     struct build_bytes bytes = build_two();
     const char *path = fixture_file(&bytes);
-    kpk_open_desc desc = {.driver_path = "out/fake/libcuda.so.1"};
+    kpk_open_desc desc = {.driver_path = FAKE "/libcuda.so.1"};
     kpk_image *image = NULL;
     assert_int_equal(kpk_open(path, &desc, &image), KPK_OK);
     pread_error = EIO;
