@@ -362,6 +362,20 @@ static void compile_event(void *user, enum compile_event event, size_t unit)
     progress_event(&compiling->progress, event, unit);
 }
 
+/* Once, however many units it holds of. */
+static void say_scanned(const struct run *run, const struct compile_result *results)
+{
+    for (size_t i = 0; i < run->todo_count && run->options.verbose; i++)
+        if (results[i].inputs != COMPILE_SEEN) {
+            fprintf(stderr,
+                    "kpack: what this NVRTC reads of '%s' cannot be watched: its headers are what "
+                    "its text "
+                    "may include, rather too many than too few\n",
+                    report_name(&run->cli->arena, run->todo_units[i].name));
+            return;
+        }
+}
+
 static void compile(struct run *run)
 {
     struct arena *arena = &run->cli->arena;
@@ -386,6 +400,7 @@ static void compile(struct run *run)
     progress_end(&compiling.progress);
     for (size_t i = 0; i < run->todo_count; i++)
         run->results[run->todo[i]] = results[i];
+    say_scanned(run, results);
     if (run->options.timings)
         build_timings(run->cli, run->options.timings, units, results, run->todo_count);
     if (!build_stopped()) /* what an interrupted worker says is no news */

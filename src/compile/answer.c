@@ -44,8 +44,10 @@ bool answer_take(struct wire_message *message, const struct compile_unit *unit, 
     out->resident = wire_take_u64(message);
     result->nvrtc_major = (int)wire_take_u64(message);
     result->nvrtc_minor = (int)wire_take_u64(message);
+    uint64_t inputs = wire_take_u64(message);
+    result->inputs = (enum compile_inputs)inputs;
     read_log(log, arena, result);
-    return wire_done(message) && outcome <= WORKER_UNKNOWN_ARCH &&
+    return wire_done(message) && inputs <= COMPILE_UNKNOWN && outcome <= WORKER_UNKNOWN_ARCH &&
            (outcome != WORKER_DONE || result->symbol_count == unit->expression_count);
 }
 

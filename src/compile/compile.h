@@ -75,6 +75,13 @@ struct compile_input {
     int64_t mtime_ns, ctime_ns;
 };
 
+/* How it is known what a compile read. */
+enum compile_inputs {
+    COMPILE_SEEN,    /* NVRTC's own calls */
+    COMPILE_SCANNED, /* its calls cannot be watched: all that the texts may include */
+    COMPILE_UNKNOWN, /* the same, and an include names a macro: the result may not be reused */
+};
+
 struct compile_result {
     enum compile_status status;
     const void *cubin; /* in the arena */
@@ -88,6 +95,7 @@ struct compile_result {
     size_t opened_count;
     const char *const *missed; /* names tried that gave no readable file, sorted */
     size_t missed_count;
+    enum compile_inputs inputs;
     double seconds;
     uint64_t peak_bytes; /* the worker's resident peak */
     int nvrtc_major, nvrtc_minor;

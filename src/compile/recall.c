@@ -448,7 +448,8 @@ bool recall_find(struct recall *recall, const struct compile_unit *unit, struct 
 void recall_keep(struct recall *recall, const struct compile_unit *unit,
                  const struct compile_result *result, struct diags *diags)
 {
-    if (!recall->cache->folder || recall->cache->read_only || !result->opened_count)
+    if (!recall->cache->folder || recall->cache->read_only || !result->opened_count ||
+        result->inputs == COMPILE_UNKNOWN)
         return;
     struct str of_unit = {0}, of_result = {0};
     struct names names = {
@@ -529,6 +530,8 @@ static bool watch_name(const struct recall *recall, const char *root, const char
 bool recall_watch(const struct recall *recall, const struct compile_unit *unit,
                   const struct compile_result *result, struct watch *out)
 {
+    if (result->inputs == COMPILE_UNKNOWN)
+        return false;
     for (size_t i = 0; i < result->opened_count; i++)
         if (!watch_name(recall, unit->root, result->opened[i].name, &result->opened[i], out))
             return false;

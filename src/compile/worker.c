@@ -14,6 +14,7 @@
 #include "compile/file_layer.h"
 #include "compile/nvjitlink.h"
 #include "compile/nvrtc.h"
+#include "compile/scan.h"
 #include "compile/wire.h"
 #include "compile/worker.h"
 
@@ -22,6 +23,7 @@
 struct kept {
     struct str key, ir, log; /* owned; key empty: nothing is kept */
     struct layer_log files;
+    enum compile_inputs inputs;
     const char **symbols;
     struct arena arena; /* owns the symbols */
 };
@@ -32,6 +34,8 @@ struct worker {
     struct arena arena; /* what lives as long as the worker */
     struct nvrtc nvrtc;
     bool ready;
+    const char **cuda_folders;
+    size_t cuda_folder_count;
     const char *nvjitlink_path;
     struct nvjitlink nvjitlink; /* opened by the first job that links */
     struct kept kept;
@@ -61,11 +65,10 @@ static bool start(struct worker *worker, struct wire_message *message)
 {
     const char *path = wire_take_text(message, &worker->arena);
     worker->nvjitlink_path = wire_take_text(message, &worker->arena);
-    size_t count;
-    const char **folders = wire_take_texts(message, &worker->arena, &count);
+    worker->cuda_folders = wire_take_texts(message, &worker->arena, &worker->cuda_folder_count);
     if (!wire_done(message))
         return false;
-    layer_set_cuda(folders, count);
+    layer_set_cuda(worker->cuda_folders, worker->cuda_folder_count);
     struct diags diags = {0};
     worker->ready = nvrtc_open(path, &worker->nvrtc, &diags);
     struct str errors = {0}, answer = {0};
@@ -94,6 +97,7 @@ struct job {
     enum worker_outcome outcome;
     struct str error, cubin, log;
     struct layer_log files;
+    enum compile_inputs inputs;
     struct layer_log *shared_files; /* the worker's, of a job that links; NULL: the job's own */
 };
 
@@ -285,6 +289,7 @@ static void keep(struct kept *kept, struct job *job)
     kept->ir = job->cubin;
     kept->log = job->log;
     kept->files = job->files;
+    kept->inputs = job->inputs;
     kept->symbols = arena_alloc(&kept->arena, job->expression_count, sizeof *kept->symbols);
     for (size_t i = 0; i < job->expression_count; i++)
         kept->symbols[i] = arena_strdup(&kept->arena, job->symbols[i]);
@@ -362,14 +367,14 @@ static void link_job(struct worker *worker, struct job *job)
     link_once(worker, job, options, count, ptx, &job->cubin);
 }
 
-static void compile_job(const struct nvrtc *nvrtc, struct job *job);
+static void compile_job(const struct worker *worker, struct job *job);
 
 static void run_linked(struct worker *worker, struct job *job)
 {
     if (!open_nvjitlink(worker, job))
         return;
     if (!is_kept(&worker->kept, job)) {
-        compile_job(&worker->nvrtc, job);
+        compile_job(worker, job);
         if (job->outcome != WORKER_DONE)
             return;
         keep(&worker->kept, job);
@@ -381,6 +386,7 @@ static void run_linked(struct worker *worker, struct job *job)
     }
     job->symbols = worker->kept.symbols;
     job->shared_files = &worker->kept.files;
+    job->inputs = worker->kept.inputs;
     link_job(worker, job);
 }
 
@@ -406,20 +412,51 @@ static void run_job(struct worker *worker, struct job *job)
     if (nvrtc_at_least(&nvrtc->info, 12, 9))
         job->options[job->option_count++] = "-no-cache";
     if (job->way == COMPILE_WHOLE)
-        compile_job(nvrtc, job);
+        compile_job(worker, job);
     else
         run_linked(worker, job);
 }
 
-static void compile_job(const struct nvrtc *nvrtc, struct job *job)
+/* Nothing of the source's own includes was asked for, though it has some. */
+static bool lacks_includes(const struct job *job, const char *text)
+{
+    const struct layer_log *files = &job->files;
+    bool others = files->opened_count > 1 || files->missed_count;
+    for (size_t i = 0; i < files->seen_count && !others; i++)
+        others = strcmp(files->seen[i], files->opened[0].name) != 0;
+    return !others && scan_has_includes(text);
+}
+
+/* One that reads past the file layer also sees no virtual folder: it compiles once more with real
+ * ones. */
+static void compile_unwatched(const struct worker *worker, struct job *job, const char *text)
+{
+    const char **options = job->options;
+    size_t count = job->option_count;
+    str_free(&job->cubin);
+    str_free(&job->log);
+    str_free(&job->error);
+    job->outcome = WORKER_DONE;
+    job->options = scan_real_options(options, count, worker->cuda_folders,
+                                     worker->cuda_folder_count, job->arena, &job->option_count);
+    compile(&worker->nvrtc, job, text);
+    job->options = options;
+    job->option_count = count;
+}
+
+static void compile_job(const struct worker *worker, struct job *job)
 {
     const struct str *text;
     layer_start(&job->files);
     if (read_source(job, &text)) {
-        compile(nvrtc, job, text->data);
-        if (job->outcome == WORKER_DONE && !job->files.calls)
-            refuse(job, "this NVRTC does not read files by the calls that kpack watches, so that "
-                        "what it read is not known");
+        compile(&worker->nvrtc, job, text->data);
+        bool unwatched = !job->files.calls;
+        if (unwatched)
+            compile_unwatched(worker, job, text->data);
+        if (unwatched || lacks_includes(job, text->data))
+            job->inputs = scan_includes(job->source, job->options, job->option_count)
+                              ? COMPILE_SCANNED
+                              : COMPILE_UNKNOWN;
     }
     layer_stop();
 }
@@ -514,6 +551,7 @@ static bool work(struct worker *worker, struct wire_message *message)
     wire_u64(&answer, status_bytes("VmRSS"));
     wire_u64(&answer, (uint64_t)worker->nvrtc.info.major);
     wire_u64(&answer, (uint64_t)worker->nvrtc.info.minor);
+    wire_u64(&answer, job.inputs);
     wire_end(&answer, begin);
     bool ok = send_all(worker->out, &answer);
     str_free(&answer);

@@ -301,4 +301,24 @@ def _():
         same(len(seen), 3)
 
 
+@test("an NVRTC whose reading cannot be watched: what the text may include counts, and -v says so once")
+def _():
+    with Folder() as folder:
+        world = World(folder)
+        tiny(folder, module("a"), module("b"), module("c"))
+        for name, text in (("a", '#include "one.cuh"'), ("b", "#if 0\n#include <one.cuh>\n#endif"), ("c", "#include MACRO")):
+            source(folder, name, "fake blind", text, GOOD)
+        write(f"{folder}/kernels/one.cuh", '#include "two.cuh"\n')
+        write(f"{folder}/kernels/two.cuh", "\n")
+        every = sorted(["a", "b", "c"] * 2)  # each compiles again, with real folders
+        same(world.build("tiny.lua", "-v"), every)
+        same(world.result.err.count("cannot be watched"), 1, world.result)
+        same(world.build(), ["c", "c"])  # what names a macro is not kept
+        check("cannot be watched" not in world.result.err, world.result)
+        write(f"{folder}/kernels/two.cuh", "// a comment\n")
+        same(world.build(), ["a", "a", "c", "c"])
+        write(f"{folder}/one.cuh", "\n")  # <one.cuh> has no folder to be found in
+        same(world.build(), ["c", "c"])
+
+
 main()

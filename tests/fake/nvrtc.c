@@ -9,6 +9,7 @@
  *   garbage             writes noise into every pipe that the process has
  *   close               closes every pipe and hangs
  *   open NAME           reads a file as NVRTC would: stat, then fopen
+ *   raw NAME            reads it past libc, and logs how many bytes it has
  *   stat NAME           only the stat              rename A B      changes files meanwhile
  *   write NAME          tries to write one         cwd, time       what it sees of these
  *   log TEXT            a line of the program log  result N        the compile's result
@@ -233,6 +234,19 @@ static void open_file(struct program *program, const char *name)
     free(bytes);
 }
 
+static void add_log(struct program *program, const char *text);
+
+static void read_raw(struct program *program, const char *name)
+{
+    char text[512];
+    long fd = syscall(SYS_openat, AT_FDCWD, name, O_RDONLY);
+    long size = fd < 0 ? -1 : syscall(SYS_lseek, fd, 0, SEEK_END);
+    if (fd >= 0)
+        syscall(SYS_close, fd);
+    snprintf(text, sizeof text, "%s: %ld bytes", name, size);
+    add_log(program, text);
+}
+
 static void add_log(struct program *program, const char *text)
 {
     size_t used = strlen(program->log);
@@ -280,6 +294,8 @@ static int run(struct program *program, const char *word, const char *argument, 
         each_pipe(false), hang();
     else if (strcmp(word, "open") == 0)
         open_file(program, argument);
+    else if (strcmp(word, "raw") == 0)
+        read_raw(program, argument);
     else if (strcmp(word, "stat") == 0)
         __xstat(1, argument, &(struct stat){0});
     else if (strcmp(word, "rename") == 0)

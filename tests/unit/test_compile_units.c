@@ -293,14 +293,70 @@ static void test_empty_list(void **state)
     world_end(world);
 }
 
-/* A library that reads files by other calls would leave them out of the record. */
+static bool is_opened(const struct compile_result *result, const char *name)
+{
+    for (size_t i = 0; i < result->opened_count; i++)
+        if (strcmp(result->opened[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_missed(const struct compile_result *result, const char *name)
+{
+    for (size_t i = 0; i < result->missed_count; i++)
+        if (strcmp(result->missed[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* What a library reads by other calls is what the text may include. */
 static void test_unwatched_library(void **state)
 {
     (void)state;
+    static const char *const includes[] = {"inc"};
+    static const char one[] = "#pragma once\n#if 0\n#include <deep.cuh>\n#endif\n";
+    static const char split[] = "# /* why */ inc\\\nlude \"leaf.cuh\"\n#include \"scan_one.cuh\"\n";
     struct world *world = world_new();
-    world_unit(world, "fake blind");
-    assert_false(world_run(world));
-    world_expect(world, "this NVRTC does not read files by the calls that");
+    world_put(world_folder, "scan_one.cuh", one, sizeof one - 1);
+    assert_int_equal(mkdir(path_join(&world_arena, world_folder, "inc"), 0777), 0);
+    world_put(world_folder, "inc/deep.cuh", split, sizeof split - 1);
+    world_put(world_folder, "inc/leaf.cuh", "\n", 1);
+    struct compile_unit *unit =
+        world_unit(world, "fake blind\nfake raw scan_one.cuh\n#include \"scan_one.cuh\"\n"
+                          "#if __has_include(\"not_there.h\")\n#include <stdint.h>\n#endif\n");
+    unit->includes = includes;
+    unit->include_count = 1;
+    assert_true(world_run(world));
+    const struct compile_result *result = &world->results[0];
+    assert_int_equal(result->inputs, COMPILE_SCANNED);
+    assert_non_null(strstr(result->log, "scan_one.cuh: 46 bytes"));
+    static const char *const read[] = {"scan_one.cuh", "inc/deep.cuh", "inc/leaf.cuh",
+                                       "<kpack>/stdint.h"};
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+        assert_true(is_opened(result, read[i]));
+    assert_true(is_missed(result, "deep.cuh") || is_missed(result, "inc/not_there.h"));
+    assert_true(is_missed(result, "not_there.h"));
+    /* Folders that exist only in the file layer are of no use to it. */
+    assert_null(memmem(result->cubin, result->cubin_size, COMPILE_CUDA_ROOT, 6));
+    assert_null(memmem(result->cubin, result->cubin_size, COMPILE_HEADERS_ROOT, 7));
+    world_end(world);
+}
+
+static void test_unknown_includes(void **state)
+{
+    (void)state;
+    struct world *world = world_new();
+    world_put(world_folder, "scan_two.cuh", "\n", 1);
+    world_unit(world, "fake blind\n#define NAME \"scan_two.cuh\"\n#include NAME\n");
+    world_unit(world, "#include \"scan_two.cuh\"\n"); /* watched, and yet not seen to read it */
+    world_unit(world, "fake open scan_two.cuh\n#include \"scan_two.cuh\"\n");
+    world_unit(world, "no line of it includes a file\n");
+    assert_true(world_run(world));
+    assert_int_equal(world->results[0].inputs, COMPILE_UNKNOWN);
+    assert_int_equal(world->results[1].inputs, COMPILE_SCANNED);
+    assert_true(is_opened(&world->results[1], "scan_two.cuh"));
+    assert_int_equal(world->results[2].inputs, COMPILE_SEEN);
+    assert_int_equal(world->results[3].inputs, COMPILE_SEEN);
     world_end(world);
 }
 
@@ -309,12 +365,13 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], COMPILE_WORKER_ARG) == 0)
         return compile_worker_main(argc, argv);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_options),        cmocka_unit_test(test_misplaced_flags),
-        cmocka_unit_test(test_file_layer),     cmocka_unit_test(test_files_that_change),
-        cmocka_unit_test(test_settled_files),  cmocka_unit_test(test_no_cache_from_12_9),
-        cmocka_unit_test(test_unusable_nvrtc), cmocka_unit_test(test_wrong_library),
-        cmocka_unit_test(test_unknown_arch),   cmocka_unit_test(test_bad_sources),
-        cmocka_unit_test(test_empty_list),     cmocka_unit_test(test_unwatched_library),
+        cmocka_unit_test(test_options),          cmocka_unit_test(test_misplaced_flags),
+        cmocka_unit_test(test_file_layer),       cmocka_unit_test(test_files_that_change),
+        cmocka_unit_test(test_settled_files),    cmocka_unit_test(test_no_cache_from_12_9),
+        cmocka_unit_test(test_unusable_nvrtc),   cmocka_unit_test(test_wrong_library),
+        cmocka_unit_test(test_unknown_arch),     cmocka_unit_test(test_bad_sources),
+        cmocka_unit_test(test_empty_list),       cmocka_unit_test(test_unwatched_library),
+        cmocka_unit_test(test_unknown_includes),
     };
     return cmocka_run_group_tests(tests, world_set_up, world_tear_down);
 }
