@@ -318,6 +318,15 @@ $(fake)/nvrtc/lib64/%: tests/fake/nvrtc.c Makefile
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARNINGS) -fPIC -shared -Wl,-soname,$* -o $@ $< -ldl
 
+# A fake nvJitLink, and one that lacks a function.
+fake: out/fake/nvjitlink/libnvJitLink.so.13 out/fake/nvjitlink/old/libnvJitLink.so.13
+out/fake/nvjitlink/libnvJitLink.so.13: private fake_ldflags :=
+out/fake/nvjitlink/old/libnvJitLink.so.13: private fake_ldflags := -Wl,--version-script=tests/fake/nvjitlink_old.map
+out/fake/nvjitlink/%.so.13: tests/fake/nvjitlink.c tests/fake/nvjitlink_old.map Makefile
+	$(call say,LINK,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -O2 $(WARNINGS) -fPIC -shared $(fake_ldflags) -o $@ $<
+
 # A fuzz target over its corpus, by a plain driver; make fuzz runs it for real, with clang's libFuzzer.
 fuzz_targets := cache cubin image lookups ptxas target
 $B/fuzz/replay_image: $(addprefix $B/obj/tests/,fuzz/replay.o fuzz/fuzz_image.o fake/cuda.o) $(call obj,$(runtime_src)) $B/sources
