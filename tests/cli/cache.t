@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """The cache of compiled units with a fake NVRTC that counts its compiles."""
+import glob
 import json
 import os
 import shutil
 import subprocess
 
-from harness import Folder, cache_folder, check, main, read, same, test, unprivileged, write
+from harness import SANITIZED, Folder, Skip, binary, cache_folder, check, main, read, same, test, unprivileged, write
 from project import GOOD, World, listing, module, source, target, tiny
 
 
@@ -319,6 +320,37 @@ def _():
         same(world.build(), ["a", "a", "c", "c"])
         write(f"{folder}/one.cuh", "\n")  # <one.cuh> has no folder to be found in
         same(world.build(), ["c", "c"])
+
+
+def clock(when):
+    """The environment of a process whose clock starts there; files keep their real times."""
+    libraries = glob.glob("/usr/lib/*/faketime/libfaketime.so.1")
+    if not libraries:
+        raise Skip("faketime is not installed (.ci/setup test installs it)")
+    if binary() == SANITIZED:
+        raise Skip("the sanitizer's library must be loaded first")
+    return {"LD_PRELOAD": libraries[0], "FAKETIME": f"@{when}", "NO_FAKE_STAT": "1"}
+
+
+@test("a clock that jumps to and fro between builds: nothing stale, nothing extra, the same bytes")
+def _():
+    with Folder() as folder:
+        world = World(folder)
+        tiny(folder, module("m"), module("n"))
+        header(folder, "a.h", "a")
+        source(folder, "m", "fake open kernels/a.h", GOOD)
+        same(world.build(env=clock("2031-05-06 07:08:09")), ["m", "n"])
+        image, stamp = read(f"{folder}/out/tiny.kpk"), os.stat(f"{folder}/out/tiny.kpk").st_mtime_ns
+        for number, when in enumerate(("2001-02-03 04:05:06", "2045-01-01 00:00:00", "1999-12-31 23:59:59", None, "2031-01-01 00:00:00")):
+            env = clock(when) if when else None
+            same(world.build(env=env), [], when)
+            times = os.stat(f"{folder}/kernels/a.h")
+            header(folder, "a.h", chr(ord("b") + number))  # as long as before
+            os.utime(f"{folder}/kernels/a.h", ns=(times.st_atime_ns, times.st_mtime_ns))
+            same(world.build(env=env), ["m"], when)
+            same((read(f"{folder}/out/tiny.kpk"), os.stat(f"{folder}/out/tiny.kpk").st_mtime_ns), (image, stamp), when)
+        same(world.build("tiny.lua", "--no-cache", "-o", "other.kpk", env=clock("2001-02-03 04:05:06")), ["m", "n"])
+        same(read(f"{folder}/other.kpk"), image)
 
 
 main()
