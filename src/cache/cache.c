@@ -67,12 +67,20 @@ void cache_close(struct cache *cache)
 /* ---- Reading ----------------------------------------------------------------------------------
  */
 
-static void touch(int fd, const struct stat *info)
+/* Whether the time of use was old and is new. */
+static bool touch(const char *path)
 {
+    struct stat info;
     struct timespec now;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool due = fd >= 0 && fstat(fd, &info) == 0;
     clock_gettime(CLOCK_REALTIME, &now);
-    if (now.tv_sec - info->st_mtime > TOUCH_SECONDS || info->st_mtime > now.tv_sec)
+    due = due && (now.tv_sec - info.st_mtime > TOUCH_SECONDS || info.st_mtime > now.tv_sec);
+    if (due)
         futimens(fd, NULL);
+    if (fd >= 0)
+        close(fd);
+    return due;
 }
 
 static bool is_whole(enum cache_kind kind, const struct digest *key, const struct str *bytes)
@@ -95,19 +103,15 @@ bool cache_get(struct cache *cache, enum cache_kind kind, const struct digest *k
         return false;
     struct str path = {0};
     struct diags ignored = {0};
-    struct stat info;
     size_t folder;
+    cache->renewed = false;
     entry_path(cache, kind, key, &path, &folder);
     bool there = file_read(path.data, out, &ignored), ok = there && is_whole(kind, key, out);
     if (ok) {
         size_t size = out->len - sizeof(struct header);
         memmove(out->data, out->data + sizeof(struct header), size + 1);
         out->len = size;
-        int fd = open(path.data, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        if (fd >= 0 && fstat(fd, &info) == 0)
-            touch(fd, &info);
-        if (fd >= 0)
-            close(fd);
+        cache->renewed = touch(path.data);
     } else {
         str_clear(out);
         if (there)
@@ -116,6 +120,18 @@ bool cache_get(struct cache *cache, enum cache_kind kind, const struct digest *k
     str_free(&path);
     diag_free(&ignored);
     return ok;
+}
+
+void cache_use(struct cache *cache, const struct cache_name *names, size_t count)
+{
+    struct str path = {0};
+    size_t folder;
+    for (size_t i = 0; i < count && cache->folder; i++) {
+        str_clear(&path);
+        entry_path(cache, names[i].kind, &names[i].key, &path, &folder);
+        touch(path.data);
+    }
+    str_free(&path);
 }
 
 /* ---- Writing ----------------------------------------------------------------------------------

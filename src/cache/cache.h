@@ -22,9 +22,15 @@ enum cache_kind {
     CACHE_KINDS,
 };
 
+struct cache_name {
+    enum cache_kind kind;
+    struct digest key;
+};
+
 struct cache {
     const char *folder; /* owned; NULL: nothing is found and nothing kept */
     bool read_only;     /* a write failed: no more are tried */
+    bool renewed; /* the last entry that was got counts as used from now on, not from before */
 };
 
 /* Opens the folder, made when it is not there. One that cannot be used is a warning, and the cache
@@ -36,6 +42,9 @@ void cache_close(struct cache *cache);
  * A found one counts as used now. */
 bool cache_get(struct cache *cache, enum cache_kind kind, const struct digest *key,
                struct str *out);
+
+/* Entries that count as used now, without being read. */
+void cache_use(struct cache *cache, const struct cache_name *names, size_t count);
 
 /* Keeps the bytes. The first failure is a warning, and later calls do nothing. */
 void cache_put(struct cache *cache, enum cache_kind kind, const struct digest *key,

@@ -1,11 +1,12 @@
 #include "cache/record.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-/* A record: the head, then each item with its path and text, then `more`. */
+/* A record: the head, the entries, then each item with its path and text, then `more`. */
 struct head {
     int64_t since_ns;
-    uint64_t count;
+    uint64_t count, entry_count;
 };
 
 struct packed {
@@ -15,10 +16,12 @@ struct packed {
     uint32_t reserved;
 };
 
-static void pack(const struct watch *watch, const struct str *more, struct str *out)
+static void pack(const struct watch *watch, const struct cache_name *entries, size_t entry_count,
+                 const struct str *more, struct str *out)
 {
-    struct head head = {watch->since_ns, watch->count};
+    struct head head = {watch->since_ns, watch->count, entry_count};
     str_add(out, &head, sizeof head);
+    str_add(out, entries, entry_count * sizeof *entries);
     for (size_t i = 0; i < watch->count; i++) {
         const struct watch_item *item = &watch->items[i];
         struct packed packed = {
@@ -74,12 +77,18 @@ static bool unpack(struct reader *reader, struct watch_item *out)
 }
 
 /* Goes through the items; *out_stale: some had to be read. The list gets them all, the stamps new.
- */
-static bool check(struct reader *reader, struct watch *list, bool *out_stale)
+ * The entries are borrowed from the bytes, and not aligned. */
+static bool check(struct reader *reader, struct watch *list, const char **out_entries,
+                  size_t *out_entry_count, bool *out_stale)
 {
     struct head head;
     if (!take(reader, &head, sizeof head) ||
-        head.count > (uint64_t)(reader->end - reader->at) / sizeof(struct packed))
+        head.entry_count > (uint64_t)(reader->end - reader->at) / sizeof(struct cache_name))
+        return false;
+    *out_entries = reader->at;
+    *out_entry_count = (size_t)head.entry_count;
+    reader->at += head.entry_count * sizeof(struct cache_name);
+    if (head.count > (uint64_t)(reader->end - reader->at) / sizeof(struct packed))
         return false;
     list->items = mem_alloc((size_t)head.count, sizeof *list->items);
     for (; list->count < head.count; list->count++) {
@@ -94,14 +103,27 @@ static bool check(struct reader *reader, struct watch *list, bool *out_stale)
 }
 
 void record_put(struct cache *cache, const struct digest *key, const struct watch *watch,
-                const struct str *more)
+                const struct cache_name *entries, size_t entry_count, const struct str *more)
 {
     struct str bytes = {0};
     struct diags ignored = {0}; /* a cache that cannot be written costs the next build some time */
-    pack(watch, more, &bytes);
+    pack(watch, entries, entry_count, more, &bytes);
     cache_put(cache, CACHE_BUILD, key, &bytes, &ignored);
     diag_free(&ignored);
     str_free(&bytes);
+}
+
+/* Takes them out of the bytes that were read. */
+static struct cache_name *copy_entries(const char *bytes, size_t *count)
+{
+    struct cache_name *entries = mem_alloc(*count, sizeof *entries);
+    size_t kept = 0;
+    for (size_t i = 0; i < *count; i++) {
+        memcpy(&entries[kept], bytes + i * sizeof *entries, sizeof *entries);
+        kept += entries[kept].kind < CACHE_KINDS;
+    }
+    *count = kept;
+    return entries;
 }
 
 bool record_holds(struct cache *cache, const struct digest *key, struct str *out_more)
@@ -109,15 +131,22 @@ bool record_holds(struct cache *cache, const struct digest *key, struct str *out
     struct str bytes = {0};
     struct watch list;
     bool stale = false;
+    const char *entry_bytes = NULL;
+    size_t entry_count = 0;
     str_clear(out_more);
     watch_init(&list);
-    bool holds = cache_get(cache, CACHE_BUILD, key, &bytes);
+    bool holds = cache_get(cache, CACHE_BUILD, key, &bytes), renewed = cache->renewed;
     struct reader reader = {str_text(&bytes), str_text(&bytes) + bytes.len};
-    holds = holds && check(&reader, &list, &stale);
+    holds = holds && check(&reader, &list, &entry_bytes, &entry_count, &stale);
     if (holds)
         str_add(out_more, reader.at, (size_t)(reader.end - reader.at));
-    if (holds && stale)
-        record_put(cache, key, &list, out_more);
+    if (holds && (stale || renewed)) {
+        struct cache_name *entries = copy_entries(entry_bytes, &entry_count);
+        cache_use(cache, entries, entry_count);
+        if (stale)
+            record_put(cache, key, &list, entries, entry_count, out_more);
+        free(entries);
+    }
     watch_free(&list);
     str_free(&bytes);
     return holds;

@@ -127,6 +127,8 @@ struct build_record {
     struct cache *cache; /* NULL: there is no record */
     struct digest key;
     struct watch watch;
+    struct cache_name *entries; /* of the units' results; in an arena */
+    size_t entry_count;
 };
 
 /* Starts the record of a build that this command line stands for. */

@@ -25,7 +25,7 @@ void build_record_start(struct build_record *record, struct cache *cache,
     struct stat info;
     char *here = getcwd(NULL, 0);
     *record = (struct build_record){.cache = here ? cache : NULL};
-    key_add(&key, "build", KPACK_VERSION, here ? here : "");
+    key_add(&key, "build with entries", KPACK_VERSION, here ? here : "");
     free(here);
     for (size_t i = 0; i < sizeof deciding / sizeof *deciding; i++) {
         const char *value = args->values[deciding[i]];
@@ -157,6 +157,7 @@ void build_record_keep(struct build_record *record, struct cli *cli, const struc
         if (others[i])
             watch_path(&record->watch, others[i]);
     add_said(cli, builds, count, &said);
-    record_put(record->cache, &record->key, &record->watch, &said);
+    record_put(record->cache, &record->key, &record->watch, record->entries, record->entry_count,
+               &said);
     str_free(&said);
 }

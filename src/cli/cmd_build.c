@@ -461,9 +461,16 @@ static void keep_record(struct run *run, const struct cli_args *args)
 {
     if (!run->record.cache || run->cli->diags.errors)
         return;
-    for (size_t i = 0; i < run->unit_count; i++)
-        if (!recall_watch(&run->recall, &run->units[i], &run->results[i], &run->record.watch))
+    struct build_record *record = &run->record;
+    record->entries =
+        arena_alloc(&run->cli->arena, run->unit_count * RECALL_ENTRIES, sizeof *record->entries);
+    for (size_t i = 0; i < run->unit_count; i++) {
+        if (!recall_watch(&run->recall, &run->units[i], &run->results[i], &record->watch))
             return;
+        recall_entries(&run->recall, &run->units[i], &run->results[i],
+                       record->entries + record->entry_count);
+        record->entry_count += RECALL_ENTRIES;
+    }
     build_record_keep(&run->record, run->cli, args, run->builds, run->build_count);
 }
 

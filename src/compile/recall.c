@@ -445,6 +445,32 @@ bool recall_find(struct recall *recall, const struct compile_unit *unit, struct 
     return true;
 }
 
+/* The keys of a result by what its compile read, and the names for a list of them. */
+static struct names result_keys(struct recall *recall, const struct compile_unit *unit,
+                                const struct compile_result *result, struct str *of_unit,
+                                struct str *of_result)
+{
+    struct names names = {
+        .opened = arena_alloc(&recall->arena, result->opened_count, sizeof(char *)),
+        .missed = (const char **)result->missed,
+        .missed_count = result->missed_count,
+    };
+    unit_key(recall, unit, &result->opened[0].digest, of_unit);
+    str_add(of_result, of_unit->data, of_unit->len);
+    for (size_t i = 1; i < result->opened_count; i++) {
+        names.opened[names.opened_count++] = result->opened[i].name;
+        key_add_digest(of_result, "header", result->opened[i].name, &result->opened[i].digest);
+    }
+    for (size_t i = 0; i < result->missed_count; i++) {
+        /* A file that has appeared since was not there for the compile. */
+        struct holds holds = *look(recall, unit->root, result->missed[i]);
+        if (holds.what == HOLDS_FILE)
+            holds.what = HOLDS_NOTHING;
+        add_holds(of_result, "missing", result->missed[i], &holds);
+    }
+    return names;
+}
+
 void recall_keep(struct recall *recall, const struct compile_unit *unit,
                  const struct compile_result *result, struct diags *diags)
 {
@@ -452,28 +478,23 @@ void recall_keep(struct recall *recall, const struct compile_unit *unit,
         result->inputs == COMPILE_UNKNOWN)
         return;
     struct str of_unit = {0}, of_result = {0};
-    struct names names = {
-        .opened = arena_alloc(&recall->arena, result->opened_count, sizeof(char *)),
-        .missed = (const char **)result->missed,
-        .missed_count = result->missed_count,
-    };
-    unit_key(recall, unit, &result->opened[0].digest, &of_unit);
-    str_add(&of_result, of_unit.data, of_unit.len);
-    for (size_t i = 1; i < result->opened_count; i++) {
-        names.opened[names.opened_count++] = result->opened[i].name;
-        key_add_digest(&of_result, "header", result->opened[i].name, &result->opened[i].digest);
-    }
-    for (size_t i = 0; i < result->missed_count; i++) {
-        /* A file that has appeared since was not there for the compile. */
-        struct holds holds = *look(recall, unit->root, result->missed[i]);
-        if (holds.what == HOLDS_FILE)
-            holds.what = HOLDS_NOTHING;
-        add_holds(&of_result, "missing", result->missed[i], &holds);
-    }
+    struct names names = result_keys(recall, unit, result, &of_unit, &of_result);
     struct digest unit_digest = key_digest(&of_unit), result_digest = key_digest(&of_result);
     put_result(recall, &result_digest, result, diags);
     keep_names(recall, &unit_digest, &names, diags);
     put_last(recall, unit, &of_result, &names, result, diags);
+    str_free(&of_unit);
+    str_free(&of_result);
+}
+
+void recall_entries(struct recall *recall, const struct compile_unit *unit,
+                    const struct compile_result *result, struct cache_name out[RECALL_ENTRIES])
+{
+    struct str of_unit = {0}, of_result = {0};
+    result_keys(recall, unit, result, &of_unit, &of_result);
+    out[0] = (struct cache_name){CACHE_NAMES, key_digest(&of_unit)};
+    out[1] = (struct cache_name){CACHE_RESULT, key_digest(&of_result)};
+    out[2] = (struct cache_name){CACHE_LAST, last_key(unit)};
     str_free(&of_unit);
     str_free(&of_result);
 }

@@ -47,6 +47,14 @@ void recall_keep(struct recall *recall, const struct compile_unit *unit,
 bool recall_watch(const struct recall *recall, const struct compile_unit *unit,
                   const struct compile_result *result, struct watch *out);
 
+enum {
+    RECALL_ENTRIES = 3
+};
+
+/* The entries of the cache that a result, found or kept, stands on. */
+void recall_entries(struct recall *recall, const struct compile_unit *unit,
+                    const struct compile_result *result, struct cache_name out[RECALL_ENTRIES]);
+
 enum recall_reason {
     RECALL_HIT,
     RECALL_NEW,     /* no compile of this unit is known */

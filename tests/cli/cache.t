@@ -5,8 +5,9 @@ import json
 import os
 import shutil
 import subprocess
+import time
 
-from harness import SANITIZED, Folder, Skip, binary, cache_folder, check, main, read, same, test, unprivileged, write
+from harness import SANITIZED, Folder, Skip, binary, cache_folder, check, kpack, main, read, same, test, unprivileged, write
 from project import GOOD, World, listing, module, source, target, tiny
 
 
@@ -351,6 +352,31 @@ def _():
             same((read(f"{folder}/out/tiny.kpk"), os.stat(f"{folder}/out/tiny.kpk").st_mtime_ns), (image, stamp), when)
         same(world.build("tiny.lua", "--no-cache", "-o", "other.kpk", env=clock("2001-02-03 04:05:06")), ["m", "n"])
         same(read(f"{folder}/other.kpk"), image)
+
+
+@test("what the last build stands on is trimmed last, though that build did nothing")
+def _():
+    with Folder() as folder:
+        world = World(folder)
+        tiny(folder, module("m"))
+        same(world.build(), ["m"])
+        with Folder("other") as other:
+            elsewhere = World(other)
+            tiny(other, module("x", more="tile = { N = 1 },"))
+            same(elsewhere.build(), ["x"])
+            age = time.time() - 10 * 3600
+            entries = {p: os.path.getsize(p) for p in glob.glob(f"{cache_folder()}/*/*-*")}
+            for path in entries:
+                os.utime(path, (age, age))
+            same(world.build(), [])  # by the record alone
+            check("unchanged" in world.result.out, world.result)
+            fresh = [p for p in entries if time.time() - os.path.getmtime(p) < 3600]
+            same(sorted(p[-1] for p in fresh), ["b", "l", "n", "r"])
+            same(kpack("cache", "trim", "--max", str(sum(entries[p] for p in fresh))).status, 0)
+            same(sorted(glob.glob(f"{cache_folder()}/*/*-*")), sorted(fresh))
+            write(f"{folder}/tiny.lua", read(f"{folder}/tiny.lua") + b"-- a comment\n")
+            same(world.build(), [])
+            same(elsewhere.build("tiny.lua", "--out", "new"), ["x"])
 
 
 main()

@@ -305,7 +305,7 @@ static void test_records(void **state)
     watch_type(&watch, "/nonexistent");
     str_adds(&more, "what it said");
     assert_false(record_holds(&cache, &key, &said));
-    record_put(&cache, &key, &watch, &more);
+    record_put(&cache, &key, &watch, NULL, 0, &more);
     for (int i = 0; i < 2; i++) {
         assert_true(record_holds(&cache, &key, &said));
         assert_string_equal(said.data, "what it said");
@@ -316,7 +316,7 @@ static void test_records(void **state)
     put("input", "one");
     assert_true(record_holds(&cache, &key, &said));
     watch_written(&watch, path, &key); /* other bytes than those that are there */
-    record_put(&cache, &key, &watch, &more);
+    record_put(&cache, &key, &watch, NULL, 0, &more);
     assert_false(record_holds(&cache, &key, &said));
     /* Whatever an entry of whole bytes holds, it is no crash. */
     struct str bytes = {0}, cut = {0};
