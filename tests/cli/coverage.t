@@ -91,6 +91,19 @@ def _():
         damaged_is_refused(folder, images(folder)[0], run, "coverage-noise.txt")
 
 
+@test("twins of one another and of themselves: every command that follows twins ends")
+def _():
+    with Folder() as folder:
+        path = describe(folder, "a", modules=[module("m", entries=[
+            twin("plain", "m:stack", "same"), twin("stack", "m:plain"), twin("static_smem", "m:static_smem", "same")])])
+        for words in (["list", path], ["show", path, "m:plain"], ["verify", path], ["size", path], ["diff", path, path],
+                      ["report", path, "-o", "r.html"]):
+            same(kpack(*words, cwd=folder).status, 0, *words)
+        result = run(folder, path)
+        same(result.status, 1, result)
+        check("twin 'm:static_smem' has the machine code of its parent 'm:static_smem'" in result.err, result)
+
+
 @test("twelve images fit a table, and thirteen are refused")
 def _():
     with Folder() as folder:
