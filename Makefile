@@ -357,7 +357,7 @@ $(fuzz_targets:%=out/fuzz/fuzz_%): $(wildcard src/*/*.h tests/fake/*.h) Makefile
 fuzz: $(fuzz_targets:%=fuzz-%)
 $(fuzz_targets:%=fuzz-%): fuzz-%: out/fuzz/fuzz_%
 	@mkdir -p out/fuzz/corpus/$*
-	$(Q)out/fuzz/fuzz_$* -runs=$(FUZZ_RUNS) -max_len=16384 -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 \
+	$(Q)out/fuzz/fuzz_$* -runs=$(FUZZ_RUNS) -max_len=16384 -timeout=60 -rss_limit_mb=4096 -print_final_stats=1 \
 	    -artifact_prefix=out/fuzz/ out/fuzz/corpus/$* tests/fuzz/corpus/$*
 .PHONY: fuzz $(fuzz_targets:%=fuzz-%)
 
