@@ -332,7 +332,7 @@ def clock(when):
             "ASAN_OPTIONS": "verify_asan_link_order=0"}  # the sanitizer's library wants to be first
 
 
-@test("a clock that jumps to and fro between builds: nothing stale, nothing extra, the same bytes")
+@test("a clock that jumps back and forth between builds: nothing stale, nothing extra, the same bytes")
 def _():
     with Folder() as folder:
         world = World(folder)

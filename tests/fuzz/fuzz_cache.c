@@ -116,7 +116,7 @@ static void keep_genuine(void)
     watch_path(&watch, folder);
     str_adds(&more, "more");
     keys[CACHE_BUILD] = digest_bytes("build", 5);
-    record_put(&cache, &keys[CACHE_BUILD], &watch, &more);
+    record_put(&cache, &keys[CACHE_BUILD], &watch, NULL, 0, &more);
     watch_free(&watch);
     str_free(&more);
     require(diags.count == 0);
