@@ -196,6 +196,32 @@ DEVICE void tma_load_2d_multicast(u32 smem, const tensor_map *map, u32 column, u
                  : "memory");
 }
 
+// Starts the copy of the map's box at (column, row) out of shared memory, 128-byte aligned, past the map's end
+// nothing; it belongs to this thread's next bulk group.
+DEVICE void tma_store_2d(const tensor_map *map, u32 column, u32 row, u32 smem)
+{
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map),
+                 "r"(column), "r"(row), "r"(smem)
+                 : "memory");
+}
+
+DEVICE void bulk_commit()
+{
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+// Waits until this thread's bulk groups have read their shared memory.
+DEVICE void bulk_wait_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+// Waits until they are done.
+DEVICE void bulk_wait()
+{
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
 DEVICE void mbarrier_arrive(u32 barrier)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
@@ -296,9 +322,17 @@ DEVICE u64 wgmma_operand_k128(u32 smem)
     return static_cast<u64>((smem & 0x3ffff) >> 4) | 1ull << 16 | static_cast<u64>(1024 >> 4) << 32 | 1ull << 62;
 }
 
+// The same operand with its N in the 128-byte rows: 64 of N to a row and atom, eight of K to an atom, atoms one after
+// the other along K, and `bytes` from 64 of N to the next 64 (bits 16-29).
+DEVICE u64 wgmma_operand_n128(u32 smem, u32 bytes)
+{
+    return static_cast<u64>((smem & 0x3ffff) >> 4) | static_cast<u64>(bytes >> 4) << 16 |
+           static_cast<u64>(1024 >> 4) << 32 | 1ull << 62;
+}
+
 // d[64][n] (+)= a[64][16] * b[n][16]^T by the four warps of a warpgroup; `accumulate` 0 starts from zero. Warp w
 // holds rows 16w..16w+15: a as mma_m16n8k16 has it; d[4 * j + i] is element i of that instruction's fragment for
-// columns 8j..8j+7.
+// columns 8j..8j+7. `transposed` 1: b is a wgmma_operand_n128.
 DEVICE void wgmma_m64n16k16(float (&d)[8], const u32 (&a)[4], u64 b, u32 accumulate)
 {
     asm volatile("{\n"
@@ -350,6 +384,7 @@ DEVICE void wgmma_m64n64k16(float (&d)[32], const u32 (&a)[4], u64 b, u32 accumu
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
 }
 
+template <u32 transposed = 0>
 DEVICE void wgmma_m64n128k16(float (&d)[64], const u32 (&a)[4], u64 b, u32 accumulate)
 {
     asm volatile("{\n"
@@ -364,7 +399,7 @@ DEVICE void wgmma_m64n128k16(float (&d)[64], const u32 (&a)[4], u64 b, u32 accum
                  "%40, %41, %42, %43, %44, %45, %46, %47, "
                  "%48, %49, %50, %51, %52, %53, %54, %55, "
                  "%56, %57, %58, %59, %60, %61, %62, %63}, "
-                 "{%64, %65, %66, %67}, %68, p, 1, 1, 0;\n"
+                 "{%64, %65, %66, %67}, %68, p, 1, 1, %70;\n"
                  "}"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
                    "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
@@ -377,7 +412,8 @@ DEVICE void wgmma_m64n128k16(float (&d)[64], const u32 (&a)[4], u64 b, u32 accum
                    "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]),
                    "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
                    "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate),
+                   "n"(transposed));
 }
 
 // ---- Pairs of 16-bit integers --------------------------------------------------------------------------
