@@ -59,24 +59,18 @@ DEVICE void gdn_wu_invert(gdn_wu_smem &smem, int first, int column)
 {
     float x[16];
 #pragma unroll
-    for (int r = 0; r < 16; ++r) {
-        float sum = r == column ? 1.0f : 0.0f;
+    for (int r = 0; r < 16; ++r)
+        x[r] = r == column ? 1.0f : 0.0f;
+    // Row r is done once every earlier one has been taken from it, in ascending order.
 #pragma unroll
-        for (int q = 0; q < r; q += 4) {
-            const float4 l = *(const float4 *)&smem.l_diagonal[first + r][q];
-            sum = sum - l.x * x[q];
-            if (q + 1 < r)
-                sum = sum - l.y * x[q + 1];
-            if (q + 2 < r)
-                sum = sum - l.z * x[q + 2];
-            if (q + 3 < r)
-                sum = sum - l.w * x[q + 3];
-        }
-        x[r] = sum;
+    for (int r = 0; r < 16; ++r) {
         const u32 at = gdn_wu_narrow::at(first + r, 0) + column * 2;
-        const bf16 high = bf16_from_f32(sum);
+        const bf16 high = bf16_from_f32(x[r]);
         *(bf16 *)(smem.t_high + at) = high;
-        *(bf16 *)(smem.t_low + at) = bf16_from_f32(sum - f32_from_bf16(high));
+        *(bf16 *)(smem.t_low + at) = bf16_from_f32(x[r] - f32_from_bf16(high));
+#pragma unroll
+        for (int later = r + 1; later < 16; ++later)
+            x[later] = x[later] - smem.l_diagonal[first + later][r] * x[r];
     }
 }
 
@@ -131,9 +125,10 @@ DEVICE void gdn_wu_solve(const gdn_wu_smem &smem, u32 tile, const float *scale, 
 // `rows` rows of a tile to `to`.
 DEVICE void gdn_wu_copy_out(bf16 *to, const u8 *tile, int rows, int thread)
 {
-#pragma unroll 4
-    for (int i = thread; i < rows * 16; i += GDN_WU_THREADS)
-        *(uint4 *)(to + i * 8) = *(const uint4 *)(tile + gdn_swizzled::at(i >> 4, i & 15));
+#pragma unroll
+    for (int i = thread; i < CHUNK * 16; i += GDN_WU_THREADS)
+        if (i < rows * 16)
+            *(uint4 *)(to + i * 8) = *(const uint4 *)(tile + gdn_swizzled::at(i >> 4, i & 15));
 }
 
 extern "C" __global__ void __launch_bounds__(GDN_WU_THREADS, 3)
@@ -148,54 +143,64 @@ extern "C" __global__ void __launch_bounds__(GDN_WU_THREADS, 3)
     const int rows = chunk.rows();
     const u64 token = chunk.token(), base = chunk.base(vh, nv);
 
+    const int row = thread & (CHUNK - 1);
+    float gate_row = 1.0f, beta_row = 0.0f; // of two groups of threads
+    if (thread < CHUNK && row < rows)
+        gate_row = gate[(token + row) * gb_stride + vh];
+    if (thread >= CHUNK && thread < 2 * CHUNK && row < rows)
+        beta_row = beta[(token + row) * gb_stride + vh];
     gdn_copy_chunk<gdn_swizzled>(smem_address(smem.k), key + token * qk_stride + (vh / (nv / nk)) * K_DIM,
                                  qk_stride, rows, thread, GDN_WU_THREADS);
+    cp_async_commit();
     gdn_copy_chunk<gdn_swizzled>(smem_address(smem.v), value + token * v_stride + (u64)vh * V_DIM, v_stride,
                                  rows, thread, GDN_WU_THREADS);
     cp_async_commit();
-    gdn_gate_logs(smem.gc, gate + token * gb_stride + vh, gb_stride, rows, thread);
-    const int row = thread - CHUNK;
-    if (row >= 0 && row < CHUNK)
-        smem.beta[row] = row < rows ? beta[(token + row) * gb_stride + vh] : 0.0f;
-    cp_async_wait<0>();
+    if (thread < CHUNK)
+        smem.gc[row] = row < rows ? logf(fmaxf(gate_row, GDN_GATE_FLOOR)) : 0.0f;
+    else if (thread < 2 * CHUNK)
+        smem.beta[row] = beta_row;
+    cp_async_wait<1>();
     __syncthreads();
 
-    // The ten 16 x 16 tiles (m, n) of the Gram's lower half, two each for warps 0..4.
+    // The ten 16 x 16 tiles of the Gram's lower half: warps 0..3 take a diagonal one each, which they invert, warps
+    // 4 and 5 two others, 6 and 7 one.
+    const bool two = warp == 4 || warp == 5;
     float gram[2][2][4] = {};
     int m[2], n[2];
 #pragma unroll
     for (int p = 0; p < 2; ++p) {
-        const int tile = warp + 5 * p, block = tile < 1 ? 0 : tile < 3 ? 1 : tile < 6 ? 2 : 3;
-        m[p] = 16 * block;
-        n[p] = 16 * (tile - block * (block + 1) / 2);
+        const int other = warp < 6 ? 2 * (warp - 4) + p : warp - 2, block = other < 1 ? 1 : other < 3 ? 2 : 3;
+        m[p] = 16 * (warp < 4 ? warp : block);
+        n[p] = 16 * (warp < 4 ? warp : other - block * (block - 1) / 2);
     }
     if (thread == GDN_WU_THREADS - 1)
         gdn_gate_prefix(smem.gc);
-    if (warp < 5) {
+    __syncwarp();
 #pragma unroll
-        for (int window = 0; window < K_DIM; window += 16)
+    for (int window = 0; window < K_DIM; window += 16)
 #pragma unroll
-            for (int p = 0; p < 2; ++p) {
-                u32 a[4], b[4];
-                gdn_load_a<gdn_swizzled>(a, smem_address(smem.k), m[p], window, lane);
-                gdn_load_b<gdn_swizzled>(b, smem_address(smem.k), n[p], window, lane);
-                gdn_mma_pair(gram[p][0], gram[p][1], a, b);
-            }
-    }
+        for (int p = 0; p < 2; ++p) {
+            if (p == 1 && !two)
+                continue;
+            u32 a[4], b[4];
+            gdn_load_a<gdn_swizzled>(a, smem_address(smem.k), m[p], window, lane);
+            gdn_load_b<gdn_swizzled>(b, smem_address(smem.k), n[p], window, lane);
+            gdn_mma_pair(gram[p][0], gram[p][1], a, b);
+        }
+    cp_async_wait<0>();
     __syncthreads();
-    if (warp < 5) {
-#pragma unroll
-        for (int p = 0; p < 2; ++p)
-            gdn_wu_put_l(smem, gram[p], rows, m[p], n[p], lane);
-    } else if (thread >= GDN_WU_THREADS - CHUNK) {
-        const int i = thread - (GDN_WU_THREADS - CHUNK);
-        smem.beta_exp[i] = smem.beta[i] * expf(smem.gc[i]);
-        if (i < rows)
-            gc_out[base * CHUNK + i] = smem.gc[i];
+    gdn_wu_put_l(smem, gram[0], rows, m[0], n[0], lane);
+    if (two)
+        gdn_wu_put_l(smem, gram[1], rows, m[1], n[1], lane);
+    if (warp < 4) {
+        __syncwarp();
+        if (lane < 16)
+            gdn_wu_invert(smem, m[0], lane);
+    } else if (warp >= 6) {
+        smem.beta_exp[row] = smem.beta[row] * expf(smem.gc[row]);
+        if (row < rows)
+            gc_out[base * CHUNK + row] = smem.gc[row];
     }
-    __syncthreads();
-    if (thread < CHUNK)
-        gdn_wu_invert(smem, thread & ~15, thread & 15);
     __syncthreads();
 
     gdn_wu_solve(smem, smem_address(smem.v), smem.beta, 16 * warp, lane);
