@@ -15,12 +15,11 @@ local function w8a16_hopper(rows, columns, products, threads, twin_of)
   }
 end
 
--- A block of the split GDN spine that takes `columns` of v: stages of W, K and U; two of S and of uc; decay rows.
-local function gdn_split(columns)
-  return function(t)
-    return t.STAGES * (2 * t.CHUNK * t.K_DIM + t.CHUNK * (columns + 8)) * 2
-      + 2 * (t.K_DIM + t.CHUNK) * (columns + 8) * 2 + 2 * (t.CHUNK + 1) * 4
-  end
+-- A block of the split GDN spine: stages of W, K and half of U; two halves of S and of uc; four decay rows; four
+-- barriers a stage.
+local function gdn_split(t)
+  return t.STAGES * (2 * t.CHUNK * t.K_DIM + t.CHUNK * 64) * 2 + 2 * (t.K_DIM + t.CHUNK) * 64 * 2
+    + 4 * t.CHUNK * 4 + t.STAGES * 4 * 8
 end
 
 return k.target {
@@ -62,18 +61,29 @@ return k.target {
       },
     },
 
-    -- GDN: the twins of _tcfuse_x2 and of recompute_wu_hopper. STAGES: chunks of W, K and U staged at once.
+    -- GDN: the twins of _tcfuse_x2, fwd_o_hopper and recompute_wu_hopper. STAGES: chunks of W, K and U staged at once.
     k.module "gdn_spine_hopper" {
       source = "gdn_spine_hopper.cu",
       tile = { K_DIM = 128, V_DIM = 128, CHUNK = 64, STAGES = 4 },
       entries = {
-        k.entry "gated_delta_rule_chunk_delta_h_tcfuse_x2_v32" {
-          block = 128, smem = gdn_split(32), limits = { spill_bytes = 0 },
+        k.entry "gated_delta_rule_chunk_delta_h_tcfuse_x2_v64" {
+          block = 160, smem = gdn_split, limits = { spill_bytes = 0 },
           twin_of = "gated_delta_rule_chunk_tc:gated_delta_rule_chunk_delta_h_tcfuse_x2", bits = "same",
         },
-        k.entry "gated_delta_rule_chunk_delta_h_tcfuse_x2_v64" {
-          block = 256, smem = gdn_split(64), limits = { spill_bytes = 0 },
-          twin_of = "gated_delta_rule_chunk_tc:gated_delta_rule_chunk_delta_h_tcfuse_x2", bits = "same",
+      },
+    },
+    k.module "gdn_fwd_o_persistent" {
+      source = "gdn_fwd_o_persistent.cu",
+      tile = { K_DIM = 128, V_DIM = 128, CHUNK = 64 },
+      entries = {
+        k.entry "gated_delta_rule_chunk_fwd_o_persistent" {
+          block = 256,
+          smem = function(t) -- Q, K and uc; S; limbs of kq; two rows of gc; three barriers
+            return 3 * t.CHUNK * t.K_DIM * 2 + t.K_DIM * t.V_DIM * 2 + 2 * t.CHUNK * t.CHUNK * 2
+              + 2 * t.CHUNK * 4 + 3 * 8
+          end,
+          limits = { spill_bytes = 0 },
+          twin_of = "gdn_fwd_o_hopper:gated_delta_rule_chunk_fwd_o_hopper", bits = "same",
         },
       },
     },

@@ -193,12 +193,29 @@ DEVICE void gdn_low_limb(u32 (&low)[4], const u32 (&high)[4], const float (&c0)[
     low[3] = gdn_rest(high[3], c1[2], c1[3]);
 }
 
+// Transposes 4 x 4 words over four neighbouring lanes: word p of lane t goes to word t of lane p.
+DEVICE void gdn_transpose_quad(u32 (&word)[4], int lane)
+{
+#pragma unroll
+    for (int bit = 1; bit < 4; bit *= 2)
+#pragma unroll
+        for (int p = 0; p < 4; ++p) {
+            if (p & bit)
+                continue;
+            const bool upper = (lane & bit) != 0;
+            const u32 got = __shfl_xor_sync(0xFFFFFFFFu, upper ? word[p] : word[p + bit], bit);
+            word[p] = upper ? got : word[p];
+            word[p + bit] = upper ? word[p + bit] : got;
+        }
+}
+
 // ---- Staging 128-column bf16 rows ----
 
 // Rows 0..rows-1 by 16-byte asynchronous copies; later rows keep what they hold.
 template <class TILE>
 DEVICE void gdn_copy_rows(u32 tile, const bf16 *from, u64 stride, int rows, int thread, int threads)
 {
+#pragma unroll 4
     for (int i = thread; i < rows * 16; i += threads)
         cp_async_16(tile + TILE::at(i >> 4, i & 15), from + (i >> 4) * stride + (i & 15) * 8);
 }
@@ -207,6 +224,7 @@ DEVICE void gdn_copy_rows(u32 tile, const bf16 *from, u64 stride, int rows, int 
 template <class TILE>
 DEVICE void gdn_copy_chunk(u32 tile, const bf16 *from, u64 stride, int rows, int thread, int threads)
 {
+#pragma unroll
     for (int i = thread; i < CHUNK * 16; i += threads) {
         const bool valid = (i >> 4) < rows;
         cp_async_16_or_zero(tile + TILE::at(i >> 4, i & 15),
@@ -232,6 +250,21 @@ DEVICE void gdn_load_rows(unsigned char *tile, const bf16 *from, u64 stride, int
         *(bf16 *)(tile + TILE::at(row, column >> 3) + (column & 7) * 2) =
             row < rows ? from[row * stride + column] : (bf16)0;
     }
+}
+
+// ---- Waiting for the copy engine ----
+
+DEVICE void gdn_wait(const u64 &barrier, u32 parity)
+{
+    while (!mbarrier_try_wait(smem_address(&barrier), parity)) {
+    }
+}
+
+// The same for the one waiter of a barrier that keeps its parity.
+DEVICE void gdn_wait_turn(const u64 &barrier, u32 &parity)
+{
+    gdn_wait(barrier, parity);
+    parity ^= 1;
 }
 
 #endif

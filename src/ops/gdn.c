@@ -13,6 +13,7 @@
 #define FWD_O_HOPPER "gdn_fwd_o_hopper"
 #define WU_REGISTERS "gdn_recompute_wu_registers"
 #define SPLIT "gdn_spine_hopper"
+#define FWD_O_PERSISTENT "gdn_fwd_o_persistent"
 
 static const struct ops_constant constants[] = {
     {FLA, "K_DIM", GDN_K_DIM},
@@ -42,6 +43,9 @@ static const struct ops_constant constants[] = {
     {SPLIT, "V_DIM", GDN_V_DIM},
     {SPLIT, "CHUNK", GDN_CHUNK},
     {SPLIT, "STAGES", GDN_SPLIT_STAGES},
+    {FWD_O_PERSISTENT, "K_DIM", GDN_K_DIM},
+    {FWD_O_PERSISTENT, "V_DIM", GDN_V_DIM},
+    {FWD_O_PERSISTENT, "CHUNK", GDN_CHUNK},
     {FWD_O_HOPPER, "K_DIM", GDN_K_DIM},
     {FWD_O_HOPPER, "V_DIM", GDN_V_DIM},
     {FWD_O_HOPPER, "CHUNK", GDN_CHUNK},
@@ -177,7 +181,7 @@ static kpk_status launch(const struct gdn *ops, const struct gdn_stage *stage,
     return KPK_OK;
 }
 
-/* Boxes of CHUNK rows by 128 columns. */
+/* Rows of bf16 `columns` wide, in boxes of CHUNK rows by 128 columns. */
 static struct ops_tensor_2d bf16_matrix(uint64_t address, uint64_t rows, uint64_t columns,
                                         uint64_t pitch)
 {
@@ -194,6 +198,36 @@ static struct ops_tensor_2d bf16_matrix(uint64_t address, uint64_t rows, uint64_
     };
 }
 
+/* The same in boxes of 64 columns, swizzled. */
+static struct ops_tensor_2d bf16_halves(uint64_t address, uint64_t rows, uint64_t columns,
+                                        uint64_t pitch)
+{
+    struct ops_tensor_2d tensor = bf16_matrix(address, rows, columns, pitch);
+
+    tensor.swizzle = OPS_TENSOR_SWIZZLE_128;
+    tensor.box_columns = GDN_SPLIT_COLUMNS;
+    return tensor;
+}
+
+static kpk_status encode_maps(const struct gdn *ops, const char *const *names,
+                              const struct ops_tensor_2d *matrices, size_t count,
+                              struct ops_tensor_map *out_maps)
+{
+    const struct ops_log log = log_of(ops);
+    const ops_tensor_encoder encoder = ops_tensor_encoder_of(ops->image);
+
+    if (encoder == NULL)
+        return ops_fail(&log, KPK_ERR_NO_DRIVER,
+                        "gdn_prefill_fla: the driver has no cuTensorMapEncodeTiled");
+    for (size_t i = 0; i < count; i++) {
+        kpk_status status = ops_tensor_encode(encoder, &log, "gdn_prefill_fla", names[i],
+                                              &matrices[i], &out_maps[i]);
+        if (status != KPK_OK)
+            return status;
+    }
+    return KPK_OK;
+}
+
 static kpk_status launch_tma(const struct gdn *ops, struct gdn_args *a, uint32_t is_table,
                              uint32_t is_varlen, const struct gdn_stage *stage,
                              struct CUstream_st *stream)
@@ -207,22 +241,68 @@ static kpk_status launch_tma(const struct gdn *ops, struct gdn_args *a, uint32_t
         bf16_matrix(a->key, tokens, (uint64_t)a->nk * GDN_K_DIM, a->qk_stride),
     };
     static const char *const names[] = {"W", "U", "K"};
-    const struct ops_log log = log_of(ops);
-    const ops_tensor_encoder encoder = ops_tensor_encoder_of(ops->image);
     struct ops_tensor_map maps[3];
+    kpk_status status = encode_maps(ops, names, matrices, 3, maps);
 
-    if (encoder == NULL)
-        return ops_fail(&log, KPK_ERR_NO_DRIVER,
-                        "gdn_prefill_fla: the driver has no cuTensorMapEncodeTiled");
-    for (size_t i = 0; i < 3; i++) {
-        kpk_status status =
-            ops_tensor_encode(encoder, &log, "gdn_prefill_fla", names[i], &matrices[i], &maps[i]);
-        if (status != KPK_OK)
-            return status;
-    }
+    if (status != KPK_OK)
+        return status;
     void *arguments[] = {&a->h_state, &maps[0],  &maps[1],       &maps[2],       &a->gc,    &a->s,
                          &a->uc,      &a->batch, &a->seq_len,    &a->num_chunks, &a->nk,    &a->nv,
                          &a->v_dim,   &is_table, &a->cu_seqlens, &a->cu_chunks,  &is_varlen};
+    return launch(ops, stage, stream, arguments);
+}
+
+/* The copy engine moves only whole chunks, so that the maps may count chunks that a varlen call
+ * lacks; so in the next. */
+static kpk_status launch_split(const struct gdn *ops, struct gdn_args *a, uint32_t is_table,
+                               uint32_t is_varlen, const struct gdn_stage *stage,
+                               struct CUstream_st *stream)
+{
+    const uint64_t chunks = (uint64_t)a->batch * a->num_chunks, blocks = chunks * a->nv;
+    struct ops_tensor_2d matrices[] = {
+        bf16_halves(a->w, blocks * GDN_CHUNK, GDN_K_DIM, GDN_K_DIM),
+        bf16_halves(a->u, blocks * GDN_CHUNK, GDN_V_DIM, GDN_V_DIM),
+        bf16_halves(a->key, chunks * GDN_CHUNK, (uint64_t)a->nk * GDN_K_DIM, a->qk_stride),
+        bf16_halves(a->s, blocks * GDN_K_DIM, GDN_V_DIM, GDN_V_DIM),
+        bf16_halves(a->uc, blocks * GDN_CHUNK, GDN_V_DIM, GDN_V_DIM),
+    };
+    static const char *const names[] = {"W", "U", "K", "S", "uc"};
+    struct ops_tensor_map maps[5];
+
+    matrices[3].box_rows = GDN_K_DIM;
+    kpk_status status = encode_maps(ops, names, matrices, 5, maps);
+    if (status != KPK_OK)
+        return status;
+    void *arguments[] = {&a->h_state, &maps[0],      &maps[1],    &maps[2],       &maps[3],
+                         &maps[4],    &a->w,         &a->u,       &a->key,        &a->gc,
+                         &a->uc,      &a->batch,     &a->seq_len, &a->num_chunks, &a->nk,
+                         &a->nv,      &a->qk_stride, &is_table,   &a->cu_seqlens, &a->cu_chunks,
+                         &is_varlen};
+    return launch(ops, stage, stream, arguments);
+}
+
+static kpk_status launch_persistent(const struct gdn *ops, struct gdn_args *a, uint32_t is_varlen,
+                                    const struct gdn_stage *stage, struct CUstream_st *stream)
+{
+    const uint64_t chunks = (uint64_t)a->batch * a->num_chunks, blocks = chunks * a->nv;
+    const uint64_t columns = (uint64_t)a->nk * GDN_K_DIM;
+    struct ops_tensor_2d matrices[] = {
+        bf16_halves(a->query, chunks * GDN_CHUNK, columns, a->qk_stride),
+        bf16_halves(a->key, chunks * GDN_CHUNK, columns, a->qk_stride),
+        bf16_halves(a->s, blocks * GDN_K_DIM, GDN_V_DIM, GDN_V_DIM),
+        bf16_halves(a->uc, blocks * GDN_CHUNK, GDN_V_DIM, GDN_V_DIM),
+    };
+    static const char *const names[] = {"Q", "K", "S", "uc"};
+    struct ops_tensor_map maps[4];
+
+    matrices[2].box_rows = GDN_K_DIM;
+    kpk_status status = encode_maps(ops, names, matrices, 4, maps);
+    if (status != KPK_OK)
+        return status;
+    void *arguments[] = {&maps[0],       &maps[1],       &maps[2],  &maps[3],   &a->query,
+                         &a->key,        &a->gc,         &a->uc,    &a->output, &a->batch,
+                         &a->seq_len,    &a->num_chunks, &a->nk,    &a->nv,     &a->qk_stride,
+                         &a->cu_seqlens, &a->cu_chunks,  &is_varlen};
     return launch(ops, stage, stream, arguments);
 }
 
@@ -253,6 +333,8 @@ static kpk_status launch_stages(const struct gdn *ops, const struct gdn_args *ar
                      &a.cu_seqlens, &a.cu_chunks, &is_varlen};
     if (route->spine.kernel == GDN_TMA)
         status = launch_tma(ops, &a, is_table, is_varlen, &route->spine, stream);
+    else if (route->spine.kernel == GDN_X2_V64)
+        status = launch_split(ops, &a, is_table, is_varlen, &route->spine, stream);
     else
         status = launch(ops, &route->spine, stream, spine);
     if (status == KPK_OK)
@@ -264,7 +346,10 @@ static kpk_status launch_stages(const struct gdn *ops, const struct gdn_args *ar
                      &a.uc,        &a.output,     &a.batch,     &a.seq_len, &a.num_chunks,
                      &a.nk,        &a.nv,         &a.k_dim,     &a.v_dim,   &a.qk_stride,
                      &a.gb_stride, &a.cu_seqlens, &a.cu_chunks, &is_varlen};
-    status = launch(ops, &route->fwd_o, stream, fwd_o);
+    if (route->fwd_o.kernel == GDN_FWD_O_PERSISTENT)
+        status = launch_persistent(ops, &a, is_varlen, &route->fwd_o, stream);
+    else
+        status = launch(ops, &route->fwd_o, stream, fwd_o);
     if (status == KPK_OK)
         status = profile_stage(ops, &profile, "gdn_fla_chunk_fwd_o", a.seq_len, stream);
     return status;

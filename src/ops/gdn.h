@@ -66,12 +66,18 @@ extern "C" {
     (2 * (GDN_CHUNK * GDN_PITCH * 2) + GDN_K_DIM * GDN_PITCH * 2 + GDN_K_DIM * GDN_PITCH_T * 2 +   \
      GDN_CHUNK * GDN_PITCH_T * 2 + GDN_CHUNK * 4)
 #define GDN_SPLIT_STAGES 4u
-/* Of a spine block that takes `columns` of v: stages of W, K and U; two of S and of uc; decay rows.
- */
-#define GDN_SPLIT_SMEM(columns)                                                                    \
-    (GDN_SPLIT_STAGES * (2 * GDN_CHUNK * GDN_K_DIM + GDN_CHUNK * ((columns) + 8)) * 2 +            \
-     2 * (GDN_K_DIM + GDN_CHUNK) * ((columns) + 8) * 2 + 2 * (GDN_CHUNK + 1) * 4)
-#define GDN_SPLIT_BLOCK(columns) (4u * (columns))
+#define GDN_SPLIT_COLUMNS 64u /* of v, that a block of the split spine takes */
+/* Its stages of W, K and U, two each of its S and uc, four decay rows, four barriers a stage. */
+#define GDN_SPLIT_SMEM                                                                             \
+    (GDN_SPLIT_STAGES * (2 * GDN_CHUNK * GDN_K_DIM + GDN_CHUNK * GDN_SPLIT_COLUMNS) * 2 +          \
+     2 * (GDN_K_DIM + GDN_CHUNK) * GDN_SPLIT_COLUMNS * 2 + 4 * GDN_CHUNK * 4 +                     \
+     GDN_SPLIT_STAGES * 4 * 8)
+#define GDN_SPLIT_BLOCK 160u
+/* Q, K and uc; S; limbs of kq; two rows of gc; three barriers. */
+#define GDN_FWD_O_PERSISTENT_SMEM                                                                  \
+    (3 * GDN_CHUNK * GDN_K_DIM * 2 + GDN_K_DIM * GDN_V_DIM * 2 + 2 * GDN_CHUNK * GDN_CHUNK * 2 +   \
+     2 * GDN_CHUNK * 4 + 3 * 8)
+#define GDN_FWD_O_PERSISTENT_BLOCK 256u
 #define GDN_WU_BLOCK 256u
 #define GDN_WU_HOPPER_BLOCK 512u
 #define GDN_SPINE_BLOCK 256u
@@ -101,11 +107,11 @@ enum gdn_kernel {
     GDN_TC_VBLOCK,
     GDN_TMA,
     GDN_TCFUSE_X2,
-    GDN_X2_V32, /* _tcfuse_x2 split over v: blocks of 32 columns, or of 64 */
-    GDN_X2_V64,
+    GDN_X2_V64, /* _tcfuse_x2 split over v */
     GDN_FWD_O,
     GDN_FWD_O_MMA8,
     GDN_FWD_O_HOPPER,
+    GDN_FWD_O_PERSISTENT,
     GDN_KERNEL_COUNT
 };
 
@@ -192,9 +198,6 @@ KPK_API const char *gdn_tc_spine_reject(bool requested, bool kernel_present, uin
 KPK_API const char *gdn_tma_reject(bool requested, bool tc_runs, bool kernel_present,
                                    bool is_varlen, uint32_t k_dim, uint32_t v_dim, uint32_t chunk,
                                    uint32_t qk_stride);
-/* The columns of v that a block of the split spine takes: few, where that fills the device in one
- * wave. */
-KPK_API uint32_t gdn_split_columns(uint32_t nv, uint32_t batch, uint32_t sm_count);
 /* Of a Hopper twin of recompute_wu or chunk_fwd_o. */
 KPK_API const char *gdn_twin_reject(bool requested, bool no_remnants, bool kernel_present,
                                     uint32_t k_dim, uint32_t v_dim, uint32_t chunk);
@@ -230,7 +233,8 @@ struct gdn_route {
     const char *wu_registers, *wu_hopper; /* wu: these, parent */
     /* spine: these, then _ksplit */
     const char *x2_split, *tcfuse_x2, *tma, *fused, *tc_vblock;
-    const char *fwd_o_hopper, *mma8; /* fwd_o: twin, mma8, parent */
+    /* fwd_o: these, then the parent */
+    const char *fwd_o_persistent, *fwd_o_hopper, *mma8;
 };
 
 /* Chooses by the guards, the levers and the handles: pure. KPK_ERR_ABSENT when the image lacks the

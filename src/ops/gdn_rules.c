@@ -27,15 +27,15 @@ const struct gdn_entry *gdn_entry_of(enum gdn_kernel kernel)
         [GDN_TMA] = {FLA, DELTA_H "_tma", GDN_SPINE_BLOCK, GDN_SPINE_SMEM},
         [GDN_TCFUSE_X2] = {"gated_delta_rule_chunk_tc", DELTA_H "_tcfuse_x2", GDN_SPINE_BLOCK,
                            GDN_TC_SMEM},
-        [GDN_X2_V32] = {"gdn_spine_hopper", DELTA_H "_tcfuse_x2_v32", GDN_SPLIT_BLOCK(32),
-                        GDN_SPLIT_SMEM(32)},
-        [GDN_X2_V64] = {"gdn_spine_hopper", DELTA_H "_tcfuse_x2_v64", GDN_SPLIT_BLOCK(64),
-                        GDN_SPLIT_SMEM(64)},
+        [GDN_X2_V64] = {"gdn_spine_hopper", DELTA_H "_tcfuse_x2_v64", GDN_SPLIT_BLOCK,
+                        GDN_SPLIT_SMEM},
         [GDN_FWD_O] = {FLA, "gated_delta_rule_chunk_fwd_o", GDN_FWD_O_BLOCK, GDN_FWD_O_SMEM},
         [GDN_FWD_O_MMA8] = {"gdn_chunk_fwd_o_mma8", "gated_delta_rule_chunk_fwd_o_mma8",
                             GDN_FWD_O_BLOCK, GDN_FWD_O_SMEM},
         [GDN_FWD_O_HOPPER] = {"gdn_fwd_o_hopper", "gated_delta_rule_chunk_fwd_o_hopper",
                               GDN_FWD_O_BLOCK, GDN_FWD_O_HOPPER_SMEM},
+        [GDN_FWD_O_PERSISTENT] = {"gdn_fwd_o_persistent", "gated_delta_rule_chunk_fwd_o_persistent",
+                                  GDN_FWD_O_PERSISTENT_BLOCK, GDN_FWD_O_PERSISTENT_SMEM},
     };
 
     return &entries[kernel];
@@ -50,6 +50,7 @@ static bool tile_differs(uint32_t k_dim, uint32_t v_dim, uint32_t chunk)
 }
 
 static const char absent[] = "kernel absent from this image";
+static const char many_rows[] = "the scratch has more rows than a descriptor's coordinate counts";
 
 const char *gdn_tc_spine_reject(bool requested, bool kernel_present, uint32_t k_dim, uint32_t v_dim,
                                 uint32_t chunk, uint32_t qk_stride)
@@ -63,11 +64,6 @@ const char *gdn_tc_spine_reject(bool requested, bool kernel_present, uint32_t k_
     if (qk_stride % 8 != 0)
         return "qk_stride is not a multiple of 8 (the K staging uses 16-byte vector loads)";
     return NULL;
-}
-
-uint32_t gdn_split_columns(uint32_t nv, uint32_t batch, uint32_t sm_count)
-{
-    return (uint64_t)nv * batch * (GDN_V_DIM / 32) <= sm_count ? 32 : 64;
 }
 
 const char *gdn_tma_reject(bool requested, bool tc_runs, bool kernel_present, bool is_varlen,
@@ -382,6 +378,12 @@ static void report_tma(const struct gdn *ops, const struct gdn_args *a, struct g
                                     GDN_CHUNK, a->qk_stride);
 }
 
+/* Why a descriptor's coordinates cannot count S's rows, the most of the scratch. */
+static const char *too_many_rows(const struct gdn_args *a)
+{
+    return (uint64_t)a->batch * a->num_chunks * a->nv * GDN_K_DIM > INT32_MAX ? many_rows : NULL;
+}
+
 static struct gdn_stage choose_spine(const struct gdn *ops, const struct gdn_args *a,
                                      struct gdn_route *route)
 {
@@ -394,14 +396,13 @@ static struct gdn_stage choose_spine(const struct gdn *ops, const struct gdn_arg
         [GDN_FUSED_VTILE] = GDN_VTILE,
     };
 
-    const uint32_t columns = gdn_split_columns(a->nv, a->batch, ops->sm_count);
-    const enum gdn_kernel split = columns == 32 ? GDN_X2_V32 : GDN_X2_V64;
-    route->x2_split = either(gdn_tc_spine_reject(levers->tc, has(ops, split), a->k_dim, a->v_dim,
-                                                 GDN_CHUNK, a->qk_stride),
-                             vector);
+    route->x2_split = either(either(gdn_tc_spine_reject(levers->tc, has(ops, GDN_X2_V64), a->k_dim,
+                                                        a->v_dim, GDN_CHUNK, a->qk_stride),
+                                    vector),
+                             too_many_rows(a));
     if (route->x2_split == NULL) {
         report_tma(ops, a, route);
-        return stage_of(split, a->nv * (GDN_V_DIM / columns), a->batch, 1);
+        return stage_of(GDN_X2_V64, a->nv * (GDN_V_DIM / GDN_SPLIT_COLUMNS), a->batch, 1);
     }
     route->tcfuse_x2 = either(gdn_tc_spine_reject(levers->tc, has(ops, GDN_TCFUSE_X2), a->k_dim,
                                                   a->v_dim, GDN_CHUNK, a->qk_stride),
@@ -414,7 +415,7 @@ static struct gdn_stage choose_spine(const struct gdn *ops, const struct gdn_arg
                                        a->k_dim, a->v_dim, GDN_CHUNK, a->qk_stride),
                         vector);
     if (route->tma == NULL && rows > INT32_MAX)
-        route->tma = "the scratch has more rows than a descriptor's coordinate counts";
+        route->tma = many_rows;
     if (route->tma == NULL)
         return stage_of(GDN_TMA, a->nv, a->batch, 1);
     if (vector != NULL) {
@@ -454,27 +455,51 @@ static struct gdn_stage choose_wu(const struct gdn *ops, const struct gdn_args *
     return stage_of(kernel, a->num_chunks, a->nv, a->batch);
 }
 
+/* Two blocks a multiprocessor, each of which takes one chunk of one head after another. */
+static struct gdn_stage persistent_fwd_o(const struct gdn *ops, const struct gdn_args *a)
+{
+    const uint64_t tiles = (uint64_t)a->batch * a->num_chunks * a->nv;
+    const uint64_t at_once = 2 * (uint64_t)ops->sm_count;
+
+    return stage_of(GDN_FWD_O_PERSISTENT,
+                    (uint32_t)(at_once == 0 || tiles < at_once ? tiles : at_once), 1, 1);
+}
+
+static struct gdn_stage choose_fwd_o(const struct gdn *ops, const struct gdn_args *a,
+                                     struct gdn_route *route)
+{
+    const struct gdn_levers *levers = &ops->levers;
+    const char *vector = gdn_vector_reject(a->query, a->key, 0, a->qk_stride, 0);
+    enum gdn_kernel kernel = GDN_FWD_O_HOPPER;
+
+    route->fwd_o_persistent = either(
+        either(gdn_twin_reject(levers->tc, levers->no_remnants, has(ops, GDN_FWD_O_PERSISTENT),
+                               a->k_dim, a->v_dim, GDN_CHUNK),
+               vector),
+        too_many_rows(a));
+    if (route->fwd_o_persistent == NULL)
+        return persistent_fwd_o(ops, a);
+    route->fwd_o_hopper =
+        either(gdn_twin_reject(levers->tc, levers->no_remnants, has(ops, GDN_FWD_O_HOPPER),
+                               a->k_dim, a->v_dim, GDN_CHUNK),
+               vector);
+    if (route->fwd_o_hopper != NULL) {
+        route->mma8 = either(
+            gdn_mma8_reject(false, has(ops, GDN_FWD_O_MMA8), levers->no_mma8, a->k_dim, a->v_dim),
+            vector);
+        kernel = route->mma8 == NULL ? GDN_FWD_O_MMA8 : GDN_FWD_O;
+    }
+    return stage_of(kernel, a->num_chunks, a->nv, a->batch);
+}
+
 kpk_status gdn_choose(const struct gdn *ops, const struct gdn_args *a, struct gdn_route *out_route,
                       char *text, size_t size)
 {
-    const struct gdn_levers *levers = &ops->levers;
     struct gdn_route route = {0};
 
     route.wu = choose_wu(ops, a, &route);
 
-    const char *vector = gdn_vector_reject(a->query, a->key, 0, a->qk_stride, 0);
-    route.fwd_o_hopper =
-        either(gdn_twin_reject(levers->tc, levers->no_remnants, has(ops, GDN_FWD_O_HOPPER),
-                               a->k_dim, a->v_dim, GDN_CHUNK),
-               vector);
-    enum gdn_kernel fwd_o = GDN_FWD_O_HOPPER;
-    if (route.fwd_o_hopper != NULL) {
-        route.mma8 = either(
-            gdn_mma8_reject(false, has(ops, GDN_FWD_O_MMA8), levers->no_mma8, a->k_dim, a->v_dim),
-            vector);
-        fwd_o = route.mma8 == NULL ? GDN_FWD_O_MMA8 : GDN_FWD_O;
-    }
-    route.fwd_o = stage_of(fwd_o, a->num_chunks, a->nv, a->batch);
+    route.fwd_o = choose_fwd_o(ops, a, &route);
     route.spine = choose_spine(ops, a, &route);
 
     const struct gdn_stage *stages[] = {&route.wu, &route.spine, &route.fwd_o};
@@ -501,6 +526,7 @@ int gdn_route_line(const struct gdn_route *route, char *text, size_t size)
         {"_tma", route->tma},
         {"fused", route->fused},
         {"_tc_vblock", route->tc_vblock},
+        {"gated_delta_rule_chunk_fwd_o_persistent", route->fwd_o_persistent},
         {"gated_delta_rule_chunk_fwd_o_hopper", route->fwd_o_hopper},
         {"gated_delta_rule_chunk_fwd_o_mma8", route->mma8},
     };

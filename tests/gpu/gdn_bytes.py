@@ -6,9 +6,9 @@ from gdn_ops import FIRST, SAME_BITS, Problem, serial_gc
 from harness import bits, check, same_bits, test
 
 # Kernels of one class: the first one's bytes, in everything they write.
-SPINE_CLASSES = {"wu": SAME_BITS, "wu_hopper": ("tcfuse_x2", "x2_v32", "x2_v64")}  # by the kernel 1 that feeds them
+SPINE_CLASSES = {"wu": SAME_BITS, "wu_hopper": ("tcfuse_x2", "x2_v64")}  # by the kernel 1 that feeds them
 SOLVES = ("wu_hopper", "wu_registers")
-OUTPUTS = ("fwd_o", "mma8")
+OUTPUTS = ("fwd_o", "mma8"), ("fwd_o_hopper", "fwd_o_persistent")
 TOKENS = (1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 129, 1000, 4096)
 MIXES = ([0, 64], [64, 0, 64], [0, 0, 1], [65, 0, 63], [1, 2, 15, 16, 17], [130, 64, 0], [200, 1, 129, 0, 64])
 GATES = (1.0, 0.999, 1e-3, 1e-12, 1e-30, 0.0, [1.0, 0.0, 1e-30, 0.999], (1.0, 1e-6))
@@ -75,7 +75,7 @@ def classes(context):
         found.compare(problem, "gc with the rows past the end", {name: [gc] for name, (_, _, gc) in firsts.items()})
         found.compare(problem, "W, U", {name: firsts[name][:2] for name in shipped(context, SOLVES)})
         for first, spines in SPINE_CLASSES.items():
-            results, outputs = {}, {}
+            results = {}
             for name in shipped(context, spines):
                 if name == "tma" and problem.varlen:
                     continue
@@ -83,11 +83,14 @@ def classes(context):
                 problem.run_stage(name)
                 results[name] = problem.s.clone(), problem.uc.clone(), problem.state()
             found.compare(problem, "S, uc, state", results)
-            for name in shipped(context, OUTPUTS):
-                bits(problem.out).fill_(-1)
-                problem.run_stage(name)
-                outputs[name] = [problem.out.clone()]
-            found.compare(problem, "output", outputs)
+            for names in OUTPUTS:
+                outputs = {}
+                for name in shipped(context, names):
+                    bits(problem.out).fill_(-1)
+                    problem.run_stage(name)
+                    outputs[name] = [problem.out.clone()]
+                if outputs:
+                    found.compare(problem, "output", outputs)
     found.report(context)
 
 
@@ -95,7 +98,8 @@ def classes(context):
 def repeats(context):
     """The same launch of one kernel again: the same bytes."""
     problem = Problem(context, [1000, 65, 0, 300], 2, 6, varlen=True)
-    for name in shipped(context, ("wu", "wu_hopper", "wu_registers", "tcfuse_x2", "x2_v32", "x2_v64")):
+    for name in shipped(context, ("wu", "wu_hopper", "wu_registers", "tcfuse_x2", "x2_v64", "fwd_o_hopper",
+                                  "fwd_o_persistent")):
         scratch = stage1(problem, "wu_hopper")
         want = None
         for i in range(3 if context.quick else 200):
@@ -103,8 +107,11 @@ def repeats(context):
                 problem.reset()
             else:
                 restore(problem, scratch)
+            if name.startswith("fwd_o"):
+                problem.run_stage("tcfuse_x2")
             problem.run_stage(name)
-            got = [problem.state()] + [x.clone() for x in (problem.w, problem.u, problem.gc, problem.s, problem.uc)]
+            got = [problem.state()] + [x.clone() for x in (problem.w, problem.u, problem.gc, problem.s, problem.uc,
+                                                           problem.out)]
             want = want or got
             check(all(map(same_bits, got, want)), f"{name}: run {i} differs")
 

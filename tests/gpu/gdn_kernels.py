@@ -135,7 +135,7 @@ def chunk_fwd_o(context):
         out64 = problem.exact_fwd_o()
         emulated = emulate_fwd_o(problem)
         parent = None
-        for name in shipped(context, ("fwd_o", "mma8", "fwd_o_hopper")):
+        for name in shipped(context, ("fwd_o", "mma8", "fwd_o_hopper", "fwd_o_persistent")):
             bits(problem.out).fill_(-1)
             problem.run_stage(name)
             out = problem.out[:problem.tokens].clone()
@@ -156,7 +156,7 @@ def drift(context):
     problem = Problem(context, [tokens], 1, 2)
     scratch = stage1(problem)
     s64, _, h64 = problem.exact_spine()
-    for name in shipped(context, ("ksplit", "tc_vblock", "tcfuse_x2", "x2_v32")):
+    for name in shipped(context, ("ksplit", "tc_vblock", "tcfuse_x2", "x2_v64")):
         problem.reset()
         for tensor, value in zip((problem.w, problem.u, problem.gc), scratch):
             tensor.copy_(value)

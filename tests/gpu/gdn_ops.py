@@ -25,17 +25,16 @@ KERNELS = {  # module, entry, block, dynamic shared memory
         ("tc_vblock", "gated_delta_rule_fla", "chunk_delta_h_tc_vblock"),
         ("tcfuse", "gated_delta_rule_chunk_tc", "chunk_delta_h_tcfuse"),
         ("tcfuse_x2", "gated_delta_rule_chunk_tc", "chunk_delta_h_tcfuse_x2"),
-        ("x2_v32", "gdn_spine_hopper", "chunk_delta_h_tcfuse_x2_v32"),
         ("x2_v64", "gdn_spine_hopper", "chunk_delta_h_tcfuse_x2_v64"),
         ("fwd_o", "gated_delta_rule_fla", "chunk_fwd_o"),
         ("mma8", "gdn_chunk_fwd_o_mma8", "chunk_fwd_o_mma8"),
         ("fwd_o_hopper", "gdn_fwd_o_hopper", "chunk_fwd_o_hopper"),
+        ("fwd_o_persistent", "gdn_fwd_o_persistent", "chunk_fwd_o_persistent"),
     )
 }
 SAME_BITS = ("ksplit", "vfused", "pipe", "tma")  # spines of one arithmetic class
-SPINES = SAME_BITS + ("vtile", "tc_vblock", "tcfuse", "tcfuse_x2", "x2_v32", "x2_v64")
+SPINES = SAME_BITS + ("vtile", "tc_vblock", "tcfuse", "tcfuse_x2", "x2_v64")
 FIRST = ("wu", "wu_hopper", "wu_registers")
-SLICES = {"x2_v32": 4, "x2_v64": 2}  # blocks of a split spine for one head
 
 # The environment that leads the launcher to each route, by its spine.
 SCALAR = {"METRALE_GDN_PREFILL_TC": "0"}
@@ -78,8 +77,7 @@ class Stage(C.Structure):
 class Route(C.Structure):
     _fields_ = ([("wu", Stage), ("spine", Stage), ("fwd_o", Stage)]
                 + [(n, C.c_char_p) for n in ("wu_registers", "wu_hopper", "x2_split", "tcfuse_x2", "tma", "fused",
-                                             "tc_vblock",
-                                             "fwd_o_hopper", "mma8")])
+                                             "tc_vblock", "fwd_o_persistent", "fwd_o_hopper", "mma8")])
 
 
 @contextlib.contextmanager
@@ -127,6 +125,17 @@ class Gdn:
 def entries(route):
     return tuple(stage.entry.decode().removeprefix("gated_delta_rule_")
                  for stage in (route.wu, route.spine, route.fwd_o))
+
+
+def tensor_map(address, rows, columns, pitch, box=(DIM, CHUNK), swizzle=0):
+    """A CUtensorMap of bf16 rows; box: columns, rows."""
+    raw = (C.c_uint8 * 192)()
+    start = -C.addressof(raw) % 64
+    result = C.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(
+        C.c_void_p(C.addressof(raw) + start), 9, 2, C.c_void_p(address), (U64 * 2)(columns, rows),
+        (U64 * 1)(pitch * 2), (U32 * 2)(*box), (U32 * 2)(1, 1), 0, swizzle, 0, 0)
+    check(result == 0, f"cuTensorMapEncodeTiled: {result}")
+    return (C.c_uint8 * 128).from_buffer(raw, start)
 
 
 def chunks_of(tokens):
@@ -294,6 +303,11 @@ class Problem:
             args = [p[n] for n in ("key", "value", "gate", "beta", "w", "u", "gc")]
             args += sizes + dims + [stride, stride, gb] + last
             grid = (self.chunks, self.nv, self.batch)
+        elif name == "x2_v64":
+            args = [p["h_state"]] + self.half_maps("w", "u", "k", "s", "uc")
+            args += [p[n] for n in ("w", "u", "key", "gc", "uc")]
+            args += sizes + [stride, U32(self.table)] + last
+            grid = (self.nv * 2, self.batch)
         elif name == "tma":
             args = [p["h_state"]] + self.maps() + [p[n] for n in ("gc", "s", "uc")]
             args += sizes + [U32(DIM), U32(self.table)] + last
@@ -301,7 +315,11 @@ class Problem:
         elif name in SPINES:
             args = [p[n] for n in ("h_state", "w", "u", "key", "gate", "gc", "s", "uc")]
             args += sizes + dims + [stride, gb, U32(self.table)] + last
-            grid = (self.nv * SLICES.get(name, 1), self.batch * (2 if name == "tc_vblock" else 1))
+            grid = (self.nv, self.batch * (2 if name == "tc_vblock" else 1))
+        elif name == "fwd_o_persistent":
+            args = self.half_maps("q", "k", "s", "uc") + [p[n] for n in ("query", "key", "gc", "uc", "output")]
+            args += sizes + [stride] + last
+            grid = (max(1, min(self.chunks * self.nv * self.batch, 264)),)
         else:
             args = [p[n] for n in ("query", "key", "gate", "gc", "s", "uc", "output")]
             args += sizes + dims + [stride, gb] + last
@@ -310,20 +328,18 @@ class Problem:
 
     def maps(self):
         """The three tensor maps of _tma, as the launcher encodes them."""
-        encode = C.CDLL("libcuda.so.1").cuTensorMapEncodeTiled
-        maps = []
-        for address, rows, columns, pitch in (
-                (self.w.data_ptr(), self.blocks * CHUNK, DIM, DIM),
-                (self.u.data_ptr(), self.blocks * CHUNK, DIM, DIM),
-                (self.addresses()["key"], self.tokens, self.nk * DIM, self.stride)):
-            raw = (C.c_uint8 * 192)()
-            start = -C.addressof(raw) % 64
-            result = encode(C.c_void_p(C.addressof(raw) + start), 9, 2, C.c_void_p(address),
-                            (U64 * 2)(columns, rows), (U64 * 1)(pitch * 2), (U32 * 2)(DIM, CHUNK),
-                            (U32 * 2)(1, 1), 0, 0, 0, 0)
-            check(result == 0, f"cuTensorMapEncodeTiled: {result}")
-            maps.append((C.c_uint8 * 128).from_buffer(raw, start))
-        return maps
+        return [tensor_map(self.w.data_ptr(), self.blocks * CHUNK, DIM, DIM),
+                tensor_map(self.u.data_ptr(), self.blocks * CHUNK, DIM, DIM),
+                tensor_map(self.addresses()["key"], self.tokens, self.nk * DIM, self.stride)]
+
+    def half_maps(self, *names):
+        """Maps of boxes of 64 columns, as the launcher encodes them."""
+        a, blocks = self.addresses(), max(self.blocks, 1)
+        rows = {"q": (a["query"], max(self.tokens, 1), self.nk * DIM, self.stride),
+                "k": (a["key"], max(self.tokens, 1), self.nk * DIM, self.stride),
+                "s": (a["s"], blocks * DIM, DIM, DIM),
+                **{n: (a[n], blocks * CHUNK, DIM, DIM) for n in ("w", "u", "uc")}}
+        return [tensor_map(*rows[n], box=(DIM // 2, DIM if n == "s" else CHUNK), swizzle=3) for n in names]
 
     def solo(self, b):
         """Sequence b as a problem of its own, with the same bits."""

@@ -231,13 +231,10 @@ int main(int argc, char **argv)
         call(&ops, uniform, 2, false, false, 0);
         call(&ops, mixed, 4, true, true, 0);
         call(&ops, mixed, 4, true, true, 2); /* the scalar kernels */
-        ops.sm_count = 0;                    /* the split spine's other width */
-        call(&ops, uniform, 2, false, false, 0);
-        call(&ops, mixed, 4, true, true, 0);
         if (!ops.levers.tc)
             continue;
-        ops.kernels[GDN_X2_V32].id = ops.kernels[GDN_X2_V64].id = 0; /* the twins' parents */
-        ops.kernels[GDN_WU_REGISTERS].id = 0;
+        ops.kernels[GDN_X2_V64].id = 0; /* the twins' parents */
+        ops.kernels[GDN_WU_REGISTERS].id = ops.kernels[GDN_FWD_O_PERSISTENT].id = 0;
         call(&ops, uniform, 2, false, false, 0);
         call(&ops, mixed, 4, true, true, 0);
         ops.kernels[GDN_TCFUSE_X2] = fn.kpk_resolve(image, "gated_delta_rule_chunk_tc",

@@ -12,7 +12,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TC, WU, FWD_O = "gated_delta_rule_chunk_tc", "gdn_recompute_wu_hopper", "gdn_fwd_o_hopper"
-SPLIT, REGISTERS = "gdn_spine_hopper", "gdn_recompute_wu_registers"
+SPLIT, REGISTERS, PERSISTENT = "gdn_spine_hopper", "gdn_recompute_wu_registers", "gdn_fwd_o_persistent"
 FLA, MMA8 = "gated_delta_rule_fla", "gdn_chunk_fwd_o_mma8"
 VARIANTS = {  # name: (description, modules taken out)
     "gb10_sm90": ("gb10", []),
@@ -23,10 +23,11 @@ VARIANTS = {  # name: (description, modules taken out)
     "hopper_no_registers": ("hopper", [REGISTERS]),
     "hopper_no_tc": ("hopper", [SPLIT, TC]),
     "hopper_no_wu": ("hopper", [REGISTERS, WU]),
-    "hopper_no_fwd_o": ("hopper", [FWD_O]),
-    "hopper_no_twins": ("hopper", [REGISTERS, WU, FWD_O]),
-    "hopper_no_twins_mma8": ("hopper", [REGISTERS, WU, FWD_O, MMA8]),
-    "hopper_no_twins_tc": ("hopper", [REGISTERS, WU, FWD_O, SPLIT, TC]),
+    "hopper_no_persistent": ("hopper", [PERSISTENT]),
+    "hopper_no_fwd_o": ("hopper", [PERSISTENT, FWD_O]),
+    "hopper_no_twins": ("hopper", [REGISTERS, WU, PERSISTENT, FWD_O]),
+    "hopper_no_twins_mma8": ("hopper", [REGISTERS, WU, PERSISTENT, FWD_O, MMA8]),
+    "hopper_no_twins_tc": ("hopper", [REGISTERS, WU, PERSISTENT, FWD_O, SPLIT, TC]),
     "hopper_no_fla": ("hopper", [FLA]),
     "hopper_no_fla_tc": ("hopper", [FLA, SPLIT, TC]),
 }

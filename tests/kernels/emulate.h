@@ -5,8 +5,9 @@
  * whole warp or block; memory that nothing wrote holds what the test put there. Warps run in
  * ascending order, each as far ahead of the others as it can get, with asynchronous copies that
  * land when the kernel waits for them; or in descending order, with copies that land at once. A
- * kernel whose result depends on it lacks a barrier. Matrix products are exact sums rounded once: a
- * tolerance, not bits.
+ * kernel whose result depends on it lacks a barrier. Copies out of shared memory likewise read it
+ * when they are waited for, or at once. Matrix products are exact sums rounded once: a tolerance,
+ * not bits.
  */
 #ifndef EMULATE_H
 #define EMULATE_H
@@ -78,6 +79,7 @@ struct emu_fiber {
     bool started, done, parked;                /* parked: waits for other warps */
     std::vector<std::vector<emu_copy>> groups; /* committed, oldest first */
     std::vector<emu_copy> open;
+    std::vector<std::function<void()>> stores; /* by the copy engine, not yet done */
 };
 
 static struct {
@@ -92,7 +94,7 @@ static struct {
     unsigned char *smem; /* the kernel's dynamic shared memory, EMU_SMEM bytes */
 } emu;
 
-static emu_dim3 threadIdx, blockIdx;
+static emu_dim3 threadIdx, blockIdx, gridDim;
 #define EMU_SMEM 232448u
 
 static void emu_yield(bool parked)
@@ -102,18 +104,35 @@ static void emu_yield(bool parked)
         _longjmp(emu.scheduler, 1);
 }
 
+/* Comes to a barrier; true for the thread that completes it. */
+static bool emu_arrive(unsigned id, unsigned threads)
+{
+    if (++emu.barrier_arrived[id] < threads)
+        return false;
+    emu.barrier_arrived[id] = 0;
+    emu.barrier_phase[id]++;
+    for (emu_fiber &f : emu.fibers)
+        f.parked = false;
+    return true;
+}
+
 static void named_barrier(unsigned id, unsigned threads)
 {
     const unsigned phase = emu.barrier_phase[id];
-    if (++emu.barrier_arrived[id] == threads) {
-        emu.barrier_arrived[id] = 0;
-        emu.barrier_phase[id]++;
-        for (emu_fiber &f : emu.fibers)
-            f.parked = false;
+    if (emu_arrive(id, threads))
         return;
-    }
     while (emu.barrier_phase[id] == phase)
         emu_yield(true);
+}
+
+template <unsigned id, unsigned threads> static void fixed_barrier_wait()
+{
+    named_barrier(id, threads);
+}
+
+template <unsigned id, unsigned threads> static void fixed_barrier_arrive()
+{
+    emu_arrive(id, threads);
 }
 
 static inline void __syncthreads()
@@ -219,6 +238,7 @@ static void emu_block(unsigned threads)
         f.done = false;
         f.groups.clear();
         f.open.clear();
+        f.stores.clear();
         f.started = false;
         getcontext(&f.start);
         f.start.uc_stack.ss_sp = f.stack.data();
@@ -243,6 +263,7 @@ static void emu_launch(emu_dim3 grid, unsigned threads, unsigned char *smem,
 {
     emu.smem = smem;
     emu.body = body;
+    gridDim = grid;
     for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z)
         for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y)
             for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x)
@@ -404,30 +425,72 @@ DEVICE u32 bf16x2_from_f32(float low, float high)
     return bf16_from_f32(low) | (u32)bf16_from_f32(high) << 16;
 }
 
-/* The copy engine: a map is {base, columns, rows, pitch} and boxes of 64 x 128. */
+/* The copy engine: a map is {base, columns, rows, pitch} and its boxes, by default 64 rows of 128
+ * columns. */
 struct tensor_map {
     const u16 *base;
     u64 columns, rows, pitch;
+    u64 box_columns = 128, box_rows = 64;
+    bool swizzle = false; /* 128-byte rows */
+
+    u64 box_bytes() const
+    {
+        return box_columns * box_rows * 2;
+    }
+
+    /* Where element (r, c) of a box lies, in elements. */
+    u64 at(u64 r, u64 c) const
+    {
+        return swizzle ? r * 64 + ((c / 8 ^ r % 8) * 8 + c % 8) : r * box_columns + c;
+    }
 };
 
+/* A phase ends when `count` threads have arrived and the bytes that they expect were asked for. */
 struct emu_barrier {
     std::vector<emu_copy> copies;
-    u32 phase;
+    u32 phase, count, left;
+    int64_t bytes;
 };
 static std::map<u32, emu_barrier> emu_barriers;
 
-DEVICE void mbarrier_init(u32 barrier, u32)
+static void emu_turn(emu_barrier &b)
 {
-    emu_barriers[barrier] = {};
+    if (b.left > 0 || b.bytes != 0)
+        return;
+    b.phase ^= 1;
+    b.left = b.count;
+    for (emu_fiber &f : emu.fibers)
+        f.parked = false;
+}
+
+DEVICE void mbarrier_init(u32 barrier, u32 count)
+{
+    emu_barriers[barrier] = {{}, 0, count, count, 0};
 }
 
 DEVICE void fence_mbarrier_init()
 {
 }
 
-DEVICE void mbarrier_arrive_expect(u32 barrier, u32)
+DEVICE void fence_async_shared()
 {
-    emu_barriers[barrier].phase ^= 1;
+}
+
+DEVICE void tensor_map_prefetch(const tensor_map *)
+{
+}
+
+DEVICE void mbarrier_arrive_expect(u32 barrier, u32 bytes)
+{
+    emu_barrier &b = emu_barriers[barrier];
+    b.left--;
+    b.bytes += bytes;
+    emu_turn(b);
+}
+
+DEVICE void mbarrier_arrive(u32 barrier)
+{
+    mbarrier_arrive_expect(barrier, 0);
 }
 
 DEVICE bool mbarrier_try_wait(u32 barrier, u32 parity)
@@ -443,14 +506,111 @@ DEVICE bool mbarrier_try_wait(u32 barrier, u32 parity)
 
 DEVICE void tma_load_2d(u32 smem, const tensor_map *map, u32 column, u32 row, u32 barrier)
 {
-    emu_copy copy = {emu_at(smem), std::vector<unsigned char>(64 * 128 * 2)};
+    emu_copy copy = {emu_at(smem), std::vector<unsigned char>(map->box_bytes())};
     u16 *to = (u16 *)copy.bytes.data();
-    for (u64 r = 0; r < 64; ++r)
-        for (u64 c = 0; c < 128; ++c)
+    for (u64 r = 0; r < map->box_rows; ++r)
+        for (u64 c = 0; c < map->box_columns; ++c)
             if (row + r < map->rows && column + c < map->columns)
-                to[r * 128 + c] = map->base[(row + r) * map->pitch + column + c];
+                to[map->at(r, c)] = map->base[(row + r) * map->pitch + column + c];
     emu_land_early(copy);
-    emu_barriers[barrier].copies.push_back(copy);
+    emu_barrier &b = emu_barriers[barrier];
+    b.copies.push_back(copy);
+    b.bytes -= (int64_t)map->box_bytes();
+    emu_turn(b);
+}
+
+DEVICE void tma_store_2d(const tensor_map *map, u32 column, u32 row, u32 smem)
+{
+    const auto store = [=] {
+        const u16 *from = (const u16 *)emu_at(smem);
+        for (u64 r = 0; r < map->box_rows; ++r)
+            for (u64 c = 0; c < map->box_columns; ++c)
+                if (row + r < map->rows && column + c < map->columns)
+                    ((u16 *)map->base)[(row + r) * map->pitch + column + c] = from[map->at(r, c)];
+    };
+    if (emu.descending)
+        store();
+    else
+        emu.fibers[emu.current].stores.push_back(store);
+}
+
+DEVICE void bulk_commit()
+{
+}
+
+DEVICE void bulk_wait()
+{
+    for (const auto &store : emu.fibers[emu.current].stores)
+        store();
+    emu.fibers[emu.current].stores.clear();
+}
+
+DEVICE void bulk_wait_read()
+{
+    bulk_wait();
+}
+
+/* ---- wgmma: done at once ---- */
+
+DEVICE u64 wgmma_operand_k128(u32 smem)
+{
+    return (smem & 0x3ffff) >> 4 | 1ull << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62;
+}
+
+DEVICE u64 wgmma_operand_n128(u32 smem, u32 bytes)
+{
+    return (smem & 0x3ffff) >> 4 | (u64)(bytes >> 4) << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62;
+}
+
+DEVICE void wgmma_fence()
+{
+}
+
+DEVICE void wgmma_commit()
+{
+}
+
+template <int pending> DEVICE void wgmma_wait()
+{
+}
+
+static void emu_wgmma(float *d, unsigned columns, const u32 (&a)[4], u64 b, bool accumulate,
+                      bool transposed)
+{
+    uint64_t all[32][4];
+    const uint64_t mine[2] = {a[0] | (uint64_t)a[1] << 32, a[2] | (uint64_t)a[3] << 32};
+    const unsigned lane = emu.current % 32, g = lane / 4, t = lane % 4;
+    const u32 start = (u32)(b & 0x3fff) << 4, leading = (u32)(b >> 16 & 0x3fff) << 4,
+              stride = (u32)(b >> 32 & 0x3fff) << 4;
+    emu_gather(mine, 2, all);
+    for (unsigned n = 0; n < columns; n += 8)
+        for (unsigned e = 0; e < 4; ++e) {
+            const unsigned row = g + 8 * (e / 2), column = n + 2 * t + e % 2;
+            double sum = accumulate ? d[n / 2 + e] : 0.0;
+            for (unsigned k = 0; k < 16; ++k) {
+                u32 at = transposed ? start + column / 64 * leading + column % 64 * 2 +
+                                          k / 8 * stride + k % 8 * 128
+                                    : start + column / 8 * stride + column % 8 * 128 + k * 2;
+                u16 y;
+                at ^= (at >> 7 & 7) << 4;
+                memcpy(&y, emu_at(at), 2);
+                const u16 x =
+                    (u16)(all[row % 8 * 4 + k % 8 / 2][k / 8] >> (row / 8 * 32 + k % 2 * 16));
+                sum += (double)f32_from_bf16(x) * (double)f32_from_bf16(y);
+            }
+            d[n / 2 + e] = (float)sum;
+        }
+}
+
+DEVICE void wgmma_m64n64k16(float (&d)[32], const u32 (&a)[4], u64 b, u32 accumulate)
+{
+    emu_wgmma(d, 64, a, b, accumulate, false);
+}
+
+template <u32 transposed = 0>
+DEVICE void wgmma_m64n128k16(float (&d)[64], const u32 (&a)[4], u64 b, u32 accumulate)
+{
+    emu_wgmma(d, 128, a, b, accumulate, transposed);
 }
 
 #endif

@@ -43,16 +43,16 @@ static_assert(K_DIM == GDN_K_DIM && V_DIM == GDN_V_DIM && CHUNK == GDN_CHUNK &&
 #define KPK_BLOCK_gated_delta_rule_chunk_delta_h_tcfuse (int)(GDN_SPINE_BLOCK)
 #define KPK_SMEM_gated_delta_rule_chunk_delta_h_tcfuse_x2 GDN_TC_SMEM
 #define KPK_BLOCK_gated_delta_rule_chunk_delta_h_tcfuse_x2 (int)(GDN_SPINE_BLOCK)
-#define KPK_SMEM_gated_delta_rule_chunk_delta_h_tcfuse_x2_v32 GDN_SPLIT_SMEM(32)
-#define KPK_BLOCK_gated_delta_rule_chunk_delta_h_tcfuse_x2_v32 (int)(GDN_SPLIT_BLOCK(32))
-#define KPK_SMEM_gated_delta_rule_chunk_delta_h_tcfuse_x2_v64 GDN_SPLIT_SMEM(64)
-#define KPK_BLOCK_gated_delta_rule_chunk_delta_h_tcfuse_x2_v64 (int)(GDN_SPLIT_BLOCK(64))
+#define KPK_SMEM_gated_delta_rule_chunk_delta_h_tcfuse_x2_v64 GDN_SPLIT_SMEM
+#define KPK_BLOCK_gated_delta_rule_chunk_delta_h_tcfuse_x2_v64 (int)(GDN_SPLIT_BLOCK)
 #define KPK_SMEM_gated_delta_rule_recompute_wu_hopper GDN_WU_HOPPER_SMEM
 #define KPK_BLOCK_gated_delta_rule_recompute_wu_hopper (int)(GDN_WU_HOPPER_BLOCK)
 #define KPK_SMEM_gated_delta_rule_recompute_wu_registers GDN_WU_REGISTERS_SMEM
 #define KPK_BLOCK_gated_delta_rule_recompute_wu_registers (int)(GDN_WU_BLOCK)
 #define KPK_SMEM_gated_delta_rule_chunk_fwd_o_hopper GDN_FWD_O_HOPPER_SMEM
 #define KPK_BLOCK_gated_delta_rule_chunk_fwd_o_hopper (int)(GDN_FWD_O_BLOCK)
+#define KPK_SMEM_gated_delta_rule_chunk_fwd_o_persistent GDN_FWD_O_PERSISTENT_SMEM
+#define KPK_BLOCK_gated_delta_rule_chunk_fwd_o_persistent (int)(GDN_FWD_O_PERSISTENT_BLOCK)
 
 #include "gdn_entry.cuh"
 #include "gdn_fwd_o.cuh"
@@ -97,6 +97,11 @@ namespace foh
 alignas(1024) u8 gdn_smem[EMU_SMEM];
 #include "gdn_fwd_o_hopper.cu"
 } // namespace foh
+namespace fop
+{
+alignas(1024) u8 gdn_smem[EMU_SMEM];
+#include "gdn_fwd_o_persistent.cu"
+} // namespace fop
 
 enum {
     KSPLIT,
@@ -107,13 +112,12 @@ enum {
     VBLOCK,
     TCFUSE,
     TCFUSE_X2,
-    X2_V32,
     X2_V64,
     SPINES
 };
-static const char *const spine_names[] = {
-    "_ksplit",    "_vfused", "_pipe",      "_tma",           "_vtile",
-    "_tc_vblock", "_tcfuse", "_tcfuse_x2", "_tcfuse_x2_v32", "_tcfuse_x2_v64"};
+static const char *const spine_names[] = {"_ksplit", "_vfused",    "_pipe",
+                                          "_tma",    "_vtile",     "_tc_vblock",
+                                          "_tcfuse", "_tcfuse_x2", "_tcfuse_x2_v64"};
 
 /* The classes' twins get the same chunk_fwd_o. */
 static int fwd_o_of(int spine)
@@ -192,6 +196,10 @@ enum {
     WU_HOPPER,
     WU_REGISTERS
 };
+enum {
+    FWD_O_HOPPER = 2, /* of outputs */
+    PERSISTENT
+};
 
 static result run(const problem &p, int kernel1, int spine, int fwd)
 {
@@ -234,11 +242,13 @@ static result run(const problem &p, int kernel1, int spine, int fwd)
         {fla::gated_delta_rule_chunk_delta_h_tc_vblock, 256, 2},
         {tc::gated_delta_rule_chunk_delta_h_tcfuse, 256, 1},
         {tc::gated_delta_rule_chunk_delta_h_tcfuse_x2, 256, 1},
-        {split::gated_delta_rule_chunk_delta_h_tcfuse_x2_v32, 128, 1},
-        {split::gated_delta_rule_chunk_delta_h_tcfuse_x2_v64, 256, 1},
+        {nullptr, GDN_SPLIT_BLOCK, 1},
     };
-    u8 *smem = spine >= X2_V32 ? split::gdn_smem : spine >= TCFUSE ? tc::gdn_smem : fla::gdn_smem;
-    const unsigned slices = spine == X2_V32 ? 4 : spine == X2_V64 ? 2 : 1;
+    const auto halves = [](const u16 *base, u64 columns, u64 rows, u64 pitch, u64 box_rows) {
+        return tensor_map{base, columns, rows, pitch, 64, box_rows, true};
+    };
+    u8 *smem = spine == X2_V64 ? split::gdn_smem : spine >= TCFUSE ? tc::gdn_smem : fla::gdn_smem;
+    const unsigned slices = spine == X2_V64 ? 2 : 1;
     emu_launch({p.nv * slices, B * spines[spine].split, 1}, spines[spine].threads, smem, [&] {
         if (spine == TMA) {
             const tensor_map wm = {r.w.data(), 128, p.blocks * 64, 128},
@@ -247,6 +257,15 @@ static result run(const problem &p, int kernel1, int spine, int fwd)
             fla::gated_delta_rule_chunk_delta_h_tma(h, wm, um, km, r.gc.data(), r.s.data(),
                                                     r.uc.data(), B, T, N, p.nk, p.nv, 128, p.table,
                                                     cu, nullptr, p.varlen);
+        } else if (spine == X2_V64) {
+            const tensor_map wm = halves(r.w.data(), 128, p.blocks * 64, 128, 64),
+                             um = halves(r.u.data(), 128, p.blocks * 64, 128, 64),
+                             km = halves(k, p.nk * 128, p.tokens, qk, 64),
+                             sm = halves(r.s.data(), 128, p.blocks * 128, 128, 128),
+                             cm = halves(r.uc.data(), 128, p.blocks * 64, 128, 64);
+            split::gated_delta_rule_chunk_delta_h_tcfuse_x2_v64(
+                h, wm, um, km, sm, cm, r.w.data(), r.u.data(), k, r.gc.data(), r.uc.data(), B, T, N,
+                p.nk, p.nv, qk, p.table, cu, nullptr, p.varlen);
         } else {
             spines[spine].entry(h, r.w.data(), r.u.data(), k, gate, r.gc.data(), r.s.data(),
                                 r.uc.data(), B, T, N, p.nk, p.nv, 128, 128, qk, gb, p.table, cu,
@@ -259,6 +278,18 @@ static result run(const problem &p, int kernel1, int spine, int fwd)
     } outputs[] = {{fla::gated_delta_rule_chunk_fwd_o, fla::gdn_smem},
                    {mma8::gated_delta_rule_chunk_fwd_o_mma8, mma8::gdn_smem},
                    {foh::gated_delta_rule_chunk_fwd_o_hopper, foh::gdn_smem}};
+    if (fwd == PERSISTENT) {
+        const tensor_map qm = halves(q, p.nk * 128, p.tokens, qk, 64),
+                         km = halves(k, p.nk * 128, p.tokens, qk, 64),
+                         sm = halves(r.s.data(), 128, p.blocks * 128, 128, 128),
+                         cm = halves(r.uc.data(), 128, p.blocks * 64, 128, 64);
+        emu_launch({2, 1, 1}, GDN_FWD_O_PERSISTENT_BLOCK, fop::gdn_smem, [&] {
+            fop::gated_delta_rule_chunk_fwd_o_persistent(qm, km, sm, cm, q, k, r.gc.data(),
+                                                         r.uc.data(), r.out.data(), B, T, N, p.nk,
+                                                         p.nv, qk, cu, nullptr, p.varlen);
+        });
+        return r;
+    }
     emu_launch({N, p.nv, B}, 512, outputs[fwd].smem, [&] {
         outputs[fwd].entry(q, k, gate, r.gc.data(), r.s.data(), r.uc.data(), r.out.data(), B, T, N,
                            p.nk, p.nv, 128, 128, qk, gb, cu, nullptr, p.varlen);
@@ -361,29 +392,29 @@ int main()
         for (int spine : {KSPLIT, VFUSED, TMA})
             check(equal(first[spine], first[PIPE]), "%s %s: bytes of _pipe", c.name,
                   spine_names[spine]);
-        for (int spine : {X2_V32, X2_V64})
-            check(equal(first[spine], first[TCFUSE_X2]), "%s %s: bytes of _tcfuse_x2", c.name,
-                  spine_names[spine]);
+        check(equal(first[X2_V64], first[TCFUSE_X2]), "%s %s: bytes of _tcfuse_x2", c.name,
+              spine_names[X2_V64]);
         for (int order = 0; order < 2; ++order) {
             emu.descending = order;
-            const result twin = run(c.p, WU_HOPPER, TCFUSE_X2, 2);
+            const result twin = run(c.p, WU_HOPPER, TCFUSE_X2, FWD_O_HOPPER);
             const double eo = rel_rms(twin.out, out, bf), eh = rel_rms(twin.h, h, f32);
             check(eo < 5e-3 && eh < 5e-3, "%s hopper twins: output %.2e state %.2e", c.name, eo,
                   eh);
             check(same(twin.gc, first[PIPE].gc), "%s hopper twins: gc's bytes", c.name);
-            check(equal(run(c.p, WU_REGISTERS, X2_V64, 2), twin),
+            check(equal(run(c.p, WU_REGISTERS, X2_V64, FWD_O_HOPPER), twin),
                   "%s _wu_registers: bytes of _wu_hopper", c.name);
+            check(equal(run(c.p, WU_REGISTERS, X2_V64, PERSISTENT), twin),
+                  "%s fwd_o_persistent: bytes of fwd_o_hopper", c.name);
         }
     }
     /* More chunks than a split spine has stages. */
     const problem ring = make(1, 1, {450}, false, false, 0);
     const result x2 = run(ring, WU_HOPPER, TCFUSE_X2, 1);
-    for (int order = 0; order < 2; ++order)
-        for (int spine : {X2_V32, X2_V64}) {
-            emu.descending = order;
-            check(equal(run(ring, WU_REGISTERS, spine, 1), x2), "T=450 %s: bytes of _tcfuse_x2",
-                  spine_names[spine]);
-        }
+    for (int order = 0; order < 2; ++order) {
+        emu.descending = order;
+        check(equal(run(ring, WU_REGISTERS, X2_V64, 1), x2), "T=450 %s: bytes of _tcfuse_x2",
+              spine_names[X2_V64]);
+    }
     printf("1..%d\n", tests);
     return 0;
 }

@@ -15,7 +15,7 @@
 #include "ops/gdn.h"
 
 enum {
-    MODULES = 7,
+    MODULES = 8,
     MOST_CONSTANTS = 6,
     MOST_ENTRIES = 8
 };
@@ -45,6 +45,7 @@ static const struct {
      {{"CHUNK", GDN_CHUNK}, {"DV_BLK", GDN_DV_BLK}, {"K_DIM", GDN_K_DIM}, V}},
     {"gdn_chunk_fwd_o_mma8", {TILE, V}},
     {"gdn_fwd_o_hopper", {TILE, PITCHES, V}},
+    {"gdn_fwd_o_persistent", {TILE, V}},
     {"gdn_recompute_wu_hopper", {TILE, PITCHES, {"PITCH_X", GDN_PITCH_X}, V}},
     {"gdn_recompute_wu_registers", {TILE, {"PITCH_T", GDN_PITCH_T}, {"PITCH_X", GDN_PITCH_X}, V}},
     {"gdn_spine_hopper", {TILE, {"STAGES", GDN_SPLIT_STAGES}, V}},
@@ -112,8 +113,8 @@ static uint32_t entries_of(const char *module, const struct fault *fault,
 static kpk_status bind_with(const struct fault *fault)
 {
     static const char *const blobs[MODULES] = {"FAKE a", "FAKE b", "FAKE c", "FAKE d",
-                                               "FAKE e", "FAKE f", "FAKE g"};
-    static const uint32_t objects[MODULES] = {0, 1, 2, 3, 4, 5, 6};
+                                               "FAKE e", "FAKE f", "FAKE g", "FAKE h"};
+    static const uint32_t objects[MODULES] = {0, 1, 2, 3, 4, 5, 6, 7};
     struct build_constant constants[MODULES][MOST_CONSTANTS];
     struct build_entry entries[MODULES][MOST_ENTRIES];
     struct build_module built[MODULES];
@@ -201,7 +202,7 @@ static void one_constant_at_a_time(void **state)
                      modules[m].name, constant->name, (int)constant->value);
             assert_string_equal(line, want);
         }
-    assert_int_equal(count, 32);
+    assert_int_equal(count, 35);
 }
 
 static void one_kernel_at_a_time(void **state)

@@ -18,7 +18,7 @@
 
 enum {
     MOST_ENTRIES = 8,
-    MOST_MODULES = 7,
+    MOST_MODULES = 8,
     MOST_ARGS = 21,
     MOST_LINES = 16
 };
@@ -30,6 +30,7 @@ struct map_call {
     int type, rank;
     uint64_t address, columns, rows, pitch_bytes;
     uint32_t box[2];
+    int swizzle;
 };
 
 static struct {
@@ -38,7 +39,7 @@ static struct {
     unsigned synchronize_fails; /* the call that gives the result; 0: each */
     const char *hidden;         /* a function that the driver lacks */
     struct timespec callback_takes;
-    struct map_call map[3];
+    struct map_call map[32];
     uint64_t args[8][MOST_ARGS]; /* of each launch; a tensor map by its first byte */
     char lines[MOST_LINES][512];
     kpk_severity severity[MOST_LINES];
@@ -50,12 +51,13 @@ static int fake_encode(void *map, int type, uint32_t rank, void *address, const 
                        const uint32_t *element_strides, int interleave, int swizzle, int promotion,
                        int fill)
 {
-    assert_int_equal(interleave + swizzle + promotion + fill, 0);
+    assert_int_equal(interleave + promotion + fill, 0);
     assert_int_equal(element_strides[0] + element_strides[1], 2);
     assert_int_equal((uintptr_t)map % 64, 0);
     memset(map, (int)seen.maps + 1, 128);
+    assert_true(seen.maps < sizeof seen.map / sizeof *seen.map);
     seen.map[seen.maps++] = (struct map_call){type,    (int)rank,  (uintptr_t)address, dims[0],
-                                              dims[1], strides[0], {box[0], box[1]}};
+                                              dims[1], strides[0], {box[0], box[1]},   swizzle};
     return seen.map_result;
 }
 
@@ -75,8 +77,12 @@ static const char *parameters_of(const char *entry)
         return "pppppppuuuuuuuuuuppu";
     if (strstr(entry, "_tma") != NULL)
         return "pmmmpppuuuuuuuppu";
+    if (strstr(entry, "_x2_v64") != NULL)
+        return "pmmmmmpppppuuuuuuuppu";
     if (strstr(entry, "delta_h") != NULL)
         return "ppppppppuuuuuuuuuuppu";
+    if (strstr(entry, "_persistent") != NULL)
+        return "mmmmpppppuuuuuuppu";
     return "pppppppuuuuuuuuuppu";
 }
 
@@ -170,14 +176,14 @@ static int by_name(const void *a, const void *b)
 static struct world *open_world(void)
 {
     static const char *const modules[MOST_MODULES] = {
-        "gated_delta_rule_chunk_tc", "gated_delta_rule_fla",    "gdn_chunk_fwd_o_mma8",
-        "gdn_fwd_o_hopper",          "gdn_recompute_wu_hopper", "gdn_recompute_wu_registers",
-        "gdn_spine_hopper"};
+        "gated_delta_rule_chunk_tc",  "gated_delta_rule_fla", "gdn_chunk_fwd_o_mma8",
+        "gdn_fwd_o_hopper",           "gdn_fwd_o_persistent", "gdn_recompute_wu_hopper",
+        "gdn_recompute_wu_registers", "gdn_spine_hopper"};
     static const struct build_constant constants[] = {
         {"CHUNK", GDN_CHUNK},         {"DV_BLK", GDN_DV_BLK},   {"K_DIM", GDN_K_DIM},
         {"PITCH", GDN_PITCH},         {"PITCH_T", GDN_PITCH_T}, {"PITCH_X", GDN_PITCH_X},
         {"STAGES", GDN_SPLIT_STAGES}, {"V_DIM", GDN_V_DIM}};
-    static const uint32_t objects[MOST_MODULES] = {0, 1, 2, 3, 4, 5, 6};
+    static const uint32_t objects[MOST_MODULES] = {0, 1, 2, 3, 4, 5, 6, 7};
     static const struct build_lever levers[] = {
         {"gdn_pipe", "METRALE_GDN_PIPE", "", KPK_LEVER_TEXT, 0},
         {"gdn_prefill_tc", "METRALE_GDN_PREFILL_TC", NULL, KPK_LEVER_SWITCH, 1},
@@ -289,6 +295,22 @@ static void expect_launch(unsigned index, enum gdn_kernel kernel, unsigned x, un
     assert_ptr_equal(launch->stream, (void *)0x77);
 }
 
+/* The maps encoded so far. */
+static void expect_maps(const struct map_call *want, unsigned count)
+{
+    assert_int_equal(seen.maps, count);
+    for (unsigned i = 0; i < count; i++) {
+        assert_int_equal(seen.map[i].address, want[i].address);
+        assert_int_equal(seen.map[i].columns, want[i].columns);
+        assert_int_equal(seen.map[i].rows, want[i].rows);
+        assert_int_equal(seen.map[i].pitch_bytes, want[i].pitch_bytes);
+        assert_int_equal(seen.map[i].type, want[i].type);
+        assert_int_equal(seen.map[i].rank, want[i].rank);
+        assert_int_equal(seen.map[i].swizzle, want[i].swizzle);
+        assert_memory_equal(seen.map[i].box, want[i].box, sizeof want[i].box);
+    }
+}
+
 /* ---- Tests ------------------------------------------------------------------------------------
  */
 
@@ -304,12 +326,24 @@ static void default_launches(void **state)
     expect_launch(0, GDN_WU_REGISTERS, 3, 32, 2);
     EXPECT_ARGS(0, 0x11000, 0x12000, 0x20000, 0x20080, 0x40000, 0x50000, 0x80000, 2, 130, 3, 16, 32,
                 128, 128, 8192, 8200, 64, 0, 0x99, 0);
-    expect_launch(1, GDN_X2_V64, 64, 2, 1); /* the image declares no processors */
-    EXPECT_ARGS(1, 0x1000, 0x40000, 0x50000, 0x11000, 0x20000, 0x80000, 0x60000, 0x70000, 2, 130, 3,
-                16, 32, 128, 128, 8192, 64, 0, 0, 0x99, 0);
-    expect_launch(2, GDN_FWD_O_HOPPER, 3, 32, 2);
-    EXPECT_ARGS(2, 0x10000, 0x11000, 0x20000, 0x80000, 0x60000, 0x70000, 0x30000, 2, 130, 3, 16, 32,
-                128, 128, 8192, 64, 0, 0x99, 0);
+    expect_launch(1, GDN_X2_V64, 64, 2, 1);
+    EXPECT_ARGS(1, 0x1000, 1, 2, 3, 4, 5, 0x40000, 0x50000, 0x11000, 0x80000, 0x70000, 2, 130, 3,
+                16, 32, 8192, 0, 0, 0x99, 0);
+    const struct map_call maps[9] = {
+        {9, 2, 0x40000, 128, 2 * 3 * 32 * 64, 256, {64, 64}, 3},
+        {9, 2, 0x50000, 128, 2 * 3 * 32 * 64, 256, {64, 64}, 3},
+        {9, 2, 0x11000, 16 * 128, 2 * 3 * 64, 8192 * 2, {64, 64}, 3},
+        {9, 2, 0x60000, 128, 2 * 3 * 32 * 128, 256, {64, 128}, 3},
+        {9, 2, 0x70000, 128, 2 * 3 * 32 * 64, 256, {64, 64}, 3},
+        {9, 2, 0x10000, 16 * 128, 2 * 3 * 64, 8192 * 2, {64, 64}, 3},
+        {9, 2, 0x11000, 16 * 128, 2 * 3 * 64, 8192 * 2, {64, 64}, 3},
+        {9, 2, 0x60000, 128, 2 * 3 * 32 * 128, 256, {64, 128}, 3},
+        {9, 2, 0x70000, 128, 2 * 3 * 32 * 64, 256, {64, 64}, 3},
+    };
+    expect_maps(maps, 9);
+    expect_launch(2, GDN_FWD_O_PERSISTENT, 192, 1, 1); /* the image declares no processors */
+    EXPECT_ARGS(2, 6, 7, 8, 9, 0x10000, 0x11000, 0x80000, 0x70000, 0x30000, 2, 130, 3, 16, 32, 8192,
+                0, 0x99, 0);
     assert_string_equal(route.spine.module, "gdn_spine_hopper");
     assert_int_equal(seen.line_count, 1);
     assert_true(said(KPK_INFO, "GDN state spine: gated_delta_rule_chunk_delta_h_tcfuse_x2_v64"));
@@ -319,8 +353,14 @@ static void default_launches(void **state)
     varlen.is_varlen = varlen.h_state_is_table = true;
     varlen.cu_seqlens = 0x88;
     assert_int_equal(prefill(world, &varlen, NULL), KPK_OK);
-    EXPECT_ARGS(4, 0x1000, 0x40000, 0x50000, 0x11000, 0x20000, 0x80000, 0x60000, 0x70000, 2, 130, 3,
-                16, 32, 128, 128, 8192, 64, 1, 0x88, 0x99, 1);
+    EXPECT_ARGS(4, 0x1000, 10, 11, 12, 13, 14, 0x40000, 0x50000, 0x11000, 0x80000, 0x70000, 2, 130,
+                3, 16, 32, 8192, 1, 0x88, 0x99, 1);
+
+    seen.map_result = 1;
+    seen.maps = 0;
+    assert_int_equal(prefill(world, &good, NULL), KPK_ERR_DRIVER);
+    assert_true(said(KPK_ERROR, "gdn_prefill_fla: the tensor map of W (12288 x 128, pitch 128) was "
+                                "refused with CUDA error 1"));
     close_world(world);
 }
 
@@ -339,21 +379,12 @@ static void tma_launch(void **state)
     EXPECT_ARGS(1, 0x1000, 1, 2, 3, 0x80000, 0x60000, 0x70000, 2, 130, 3, 16, 32, 128, 0, 0, 0x99,
                 0);
     expect_launch(2, GDN_FWD_O_MMA8, 3, 32, 2);
-    assert_int_equal(seen.maps, 3);
-    const struct map_call want[3] = {
-        {9, 2, 0x40000, 128, 2 * 3 * 32 * 64, 256, {128, 64}},
-        {9, 2, 0x50000, 128, 2 * 3 * 32 * 64, 256, {128, 64}},
-        {9, 2, 0x11000, 16 * 128, 2 * 130, 8192 * 2, {128, 64}},
+    const struct map_call maps[3] = {
+        {9, 2, 0x40000, 128, 2 * 3 * 32 * 64, 256, {128, 64}, 0},
+        {9, 2, 0x50000, 128, 2 * 3 * 32 * 64, 256, {128, 64}, 0},
+        {9, 2, 0x11000, 16 * 128, 2 * 130, 8192 * 2, {128, 64}, 0},
     };
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(seen.map[i].address, want[i].address);
-        assert_int_equal(seen.map[i].columns, want[i].columns);
-        assert_int_equal(seen.map[i].rows, want[i].rows);
-        assert_int_equal(seen.map[i].pitch_bytes, want[i].pitch_bytes);
-        assert_int_equal(seen.map[i].type, 9);
-        assert_int_equal(seen.map[i].rank, 2);
-        assert_memory_equal(seen.map[i].box, want[i].box, sizeof want[i].box);
-    }
+    expect_maps(maps, 3);
     seen.map_result = 1;
     seen.maps = 0;
     assert_int_equal(prefill(world, &good, &route), KPK_ERR_DRIVER);
@@ -587,7 +618,7 @@ static void nothing_is_launched(void **state)
 
 static void failing_launches(void **state)
 {
-    static const enum gdn_kernel kernels[] = {GDN_WU_REGISTERS, GDN_X2_V64, GDN_FWD_O_HOPPER};
+    static const enum gdn_kernel kernels[] = {GDN_WU_REGISTERS, GDN_X2_V64, GDN_FWD_O_PERSISTENT};
 
     (void)state;
     for (unsigned long call = 1; call <= 3; call++) {

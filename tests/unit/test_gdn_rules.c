@@ -182,15 +182,15 @@ static void default_routes(void **state)
     struct gdn_args args = good;
 
     (void)state;
-    expect_route(&hopper, &args, GDN_WU_REGISTERS, GDN_X2_V64, GDN_FWD_O_HOPPER);
-    gb10.kernels[GDN_WU_REGISTERS].id = gb10.kernels[GDN_X2_V32].id = gb10.kernels[GDN_X2_V64].id =
-        0;
+    expect_route(&hopper, &args, GDN_WU_REGISTERS, GDN_X2_V64, GDN_FWD_O_PERSISTENT);
+    gb10.kernels[GDN_WU_REGISTERS].id = gb10.kernels[GDN_X2_V64].id = 0;
     gb10.kernels[GDN_WU_HOPPER].id = gb10.kernels[GDN_FWD_O_HOPPER].id = 0;
+    gb10.kernels[GDN_FWD_O_PERSISTENT].id = 0;
     gb10.kernels[GDN_TCFUSE_X2].id = 0;
     expect_route(&gb10, &args, GDN_WU, GDN_PIPE, GDN_FWD_O_MMA8);
     args.is_varlen = true;
     args.cu_seqlens = 0x90000;
-    expect_route(&hopper, &args, GDN_WU_REGISTERS, GDN_X2_V64, GDN_FWD_O_HOPPER);
+    expect_route(&hopper, &args, GDN_WU_REGISTERS, GDN_X2_V64, GDN_FWD_O_PERSISTENT);
     expect_route(&gb10, &args, GDN_WU, GDN_PIPE, GDN_FWD_O_MMA8);
 }
 
@@ -253,7 +253,7 @@ static void fallbacks(void **state)
     (void)state;
     ops.levers.tma = ops.levers.tc_vblock = true;
     for (size_t i = 0; i < sizeof spines / sizeof *spines; i++) {
-        expect_route(&ops, &args, GDN_WU_REGISTERS, spines[i], GDN_FWD_O_HOPPER);
+        expect_route(&ops, &args, GDN_WU_REGISTERS, spines[i], GDN_FWD_O_PERSISTENT);
         ops.kernels[spines[i]].id = 0;
     }
     assert_int_equal(gdn_choose(&ops, &args, &route, text, sizeof text), KPK_ERR_ABSENT);
@@ -262,8 +262,11 @@ static void fallbacks(void **state)
                               "the only kernel left for its stage");
     ops = all_kernels(true);
     ops.kernels[GDN_WU_REGISTERS].id = 0;
-    expect_route(&ops, &args, GDN_WU_HOPPER, GDN_X2_V64, GDN_FWD_O_HOPPER);
+    expect_route(&ops, &args, GDN_WU_HOPPER, GDN_X2_V64, GDN_FWD_O_PERSISTENT);
     expect(chosen(&ops, &args).wu_registers, absent);
+    ops.kernels[GDN_FWD_O_PERSISTENT].id = 0;
+    expect_route(&ops, &args, GDN_WU_HOPPER, GDN_X2_V64, GDN_FWD_O_HOPPER);
+    expect(chosen(&ops, &args).fwd_o_persistent, absent);
     ops.kernels[GDN_WU_HOPPER].id = ops.kernels[GDN_FWD_O_HOPPER].id = 0;
     expect_route(&ops, &args, GDN_WU, GDN_X2_V64, GDN_FWD_O_MMA8);
     ops.kernels[GDN_FWD_O_MMA8].id = 0;
@@ -298,16 +301,16 @@ static void unaligned_rows_take_the_scalar_kernels(void **state)
     expect_route(&ops, &args, GDN_WU_REGISTERS, GDN_X2_V64, GDN_FWD_O);
     args = good;
     args.value += 2;
-    expect_route(&ops, &args, GDN_WU, GDN_X2_V64, GDN_FWD_O_HOPPER);
+    expect_route(&ops, &args, GDN_WU, GDN_X2_V64, GDN_FWD_O_PERSISTENT);
     args = good;
     args.v_stride += 1;
-    expect_route(&ops, &args, GDN_WU, GDN_X2_V64, GDN_FWD_O_HOPPER);
+    expect_route(&ops, &args, GDN_WU, GDN_X2_V64, GDN_FWD_O_PERSISTENT);
     args = good;
     args.value += 8;
-    expect_route(&ops, &args, GDN_WU_HOPPER, GDN_X2_V64, GDN_FWD_O_HOPPER);
+    expect_route(&ops, &args, GDN_WU_HOPPER, GDN_X2_V64, GDN_FWD_O_PERSISTENT);
     args = good;
     args.v_stride += 4;
-    expect_route(&ops, &args, GDN_WU_HOPPER, GDN_X2_V64, GDN_FWD_O_HOPPER);
+    expect_route(&ops, &args, GDN_WU_HOPPER, GDN_X2_V64, GDN_FWD_O_PERSISTENT);
     assert_string_equal(chosen(&ops, &args).wu_registers,
                         "value or v_stride is not 16-byte aligned");
     args.v_stride += 1;
@@ -319,35 +322,48 @@ static void unaligned_rows_take_the_scalar_kernels(void **state)
     assert_int_equal(gdn_choose(&ops, &args, &route, text, sizeof text), KPK_ERR_ABSENT);
 }
 
-static void split_widths(void **state)
+static void split_spine(void **state)
 {
-    static const struct {
-        uint32_t nv, batch, sm_count, want;
-    } rows[] = {
-        {32, 1, 132, 32}, {33, 1, 132, 32}, {34, 1, 132, 64},        {48, 1, 132, 64},
-        {16, 2, 132, 32}, {32, 2, 132, 64}, {1, 1, 0, 64},           {1, 1, 4, 32},
-        {1, 1, 3, 64},    {64, 1, 256, 32}, {65535, 65535, 132, 64},
-    };
     struct gdn ops = all_kernels(true);
     struct gdn_args args = good;
 
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        assert_int_equal(gdn_split_columns(rows[i].nv, rows[i].batch, rows[i].sm_count),
-                         rows[i].want);
-    ops.sm_count = 256;
-    expect_route(&ops, &args, GDN_WU_REGISTERS, GDN_X2_V32, GDN_FWD_O_HOPPER);
-    assert_int_equal(chosen(&ops, &args).spine.grid.x, 128);
-    assert_int_equal(chosen(&ops, &args).spine.grid.y, 2);
-    assert_int_equal(chosen(&ops, &args).spine.block, 128);
-    assert_int_equal(chosen(&ops, &args).spine.smem, 182792);
-    ops.kernels[GDN_X2_V32].id = 0;
-    expect_route(&ops, &args, GDN_WU_REGISTERS, GDN_TCFUSE_X2, GDN_FWD_O_HOPPER);
-    ops.sm_count = 255;
-    expect_route(&ops, &args, GDN_WU_REGISTERS, GDN_X2_V64, GDN_FWD_O_HOPPER);
+    expect_route(&ops, &args, GDN_WU_REGISTERS, GDN_X2_V64, GDN_FWD_O_PERSISTENT);
     assert_int_equal(chosen(&ops, &args).spine.grid.x, 64);
-    assert_int_equal(chosen(&ops, &args).spine.block, 256);
-    assert_int_equal(chosen(&ops, &args).spine.smem, 223752);
+    assert_int_equal(chosen(&ops, &args).spine.grid.y, 2);
+    args.batch = 1;
+    args.num_chunks = 0x7FFFFFFF / 128 / 32;
+    expect_route(&ops, &args, GDN_WU_REGISTERS, GDN_X2_V64, GDN_FWD_O_PERSISTENT);
+    args.num_chunks++;
+    expect_route(&ops, &args, GDN_WU_REGISTERS, GDN_TCFUSE_X2, GDN_FWD_O_HOPPER);
+    expect(chosen(&ops, &args).x2_split,
+           "the scratch has more rows than a descriptor's coordinate counts");
+    expect(chosen(&ops, &args).fwd_o_persistent,
+           "the scratch has more rows than a descriptor's coordinate counts");
+    args = good;
+    ops.kernels[GDN_X2_V64].id = 0;
+    expect_route(&ops, &args, GDN_WU_REGISTERS, GDN_TCFUSE_X2, GDN_FWD_O_PERSISTENT);
+    expect(chosen(&ops, &args).x2_split, "kernel absent from this image");
+}
+
+static void persistent_grids(void **state)
+{
+    static const struct {
+        uint32_t chunks, sm_count, want;
+    } rows[] = {{4, 132, 256}, {5, 132, 264}, {1000, 132, 264}, {5, 0, 320}, {1, 1, 2}};
+    struct gdn ops = all_kernels(true);
+    struct gdn_args args = good;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ops.sm_count = rows[i].sm_count;
+        args.num_chunks = rows[i].chunks;
+        struct gdn_stage stage = chosen(&ops, &args).fwd_o;
+        assert_int_equal(stage.kernel, GDN_FWD_O_PERSISTENT);
+        assert_int_equal(stage.grid.x, rows[i].want);
+        assert_int_equal(stage.grid.y, 1);
+        assert_int_equal(stage.grid.z, 1);
+    }
 }
 
 static void tma_row_limit(void **state)
@@ -393,7 +409,7 @@ static void route_lines(void **state)
     gdn_route_line(&route, line, sizeof line);
     assert_string_equal(line, "gdn_prefill_fla: gated_delta_rule_recompute_wu_registers -> "
                               "gated_delta_rule_chunk_delta_h_tcfuse_x2_v64 -> "
-                              "gated_delta_rule_chunk_fwd_o_hopper");
+                              "gated_delta_rule_chunk_fwd_o_persistent");
     ops = all_kernels(false);
     route = chosen(&ops, &args);
     int length = gdn_route_line(&route, line, sizeof line);
@@ -404,6 +420,7 @@ static void route_lines(void **state)
                               "gated_delta_rule_recompute_wu_hopper: not requested, not "
                               "_tcfuse_x2 split over v: not requested, not "
                               "_tcfuse_x2: not requested, not _tma: not requested, not "
+                              "gated_delta_rule_chunk_fwd_o_persistent: not requested, not "
                               "gated_delta_rule_chunk_fwd_o_hopper: not requested");
     assert_int_equal(length, strlen(line));
     assert_int_equal(gdn_route_line(&route, cut, sizeof cut), length);
@@ -420,16 +437,18 @@ static void route_lines(void **state)
                                .tma = "e",
                                .fused = "f",
                                .tc_vblock = "g",
-                               .fwd_o_hopper = "h",
-                               .mma8 = "i"};
+                               .fwd_o_persistent = "h",
+                               .fwd_o_hopper = "i",
+                               .mma8 = "j"};
     gdn_route_line(&route, line, sizeof line);
     assert_string_equal(line, "gdn_prefill_fla: 1 -> 2 -> 3; not "
                               "gated_delta_rule_recompute_wu_registers: a, not "
                               "gated_delta_rule_recompute_wu_hopper: b, not "
                               "_tcfuse_x2 split over v: c, not _tcfuse_x2: d, not _tma: e, not "
                               "fused: f, not _tc_vblock: g, not "
-                              "gated_delta_rule_chunk_fwd_o_hopper: h, not "
-                              "gated_delta_rule_chunk_fwd_o_mma8: i");
+                              "gated_delta_rule_chunk_fwd_o_persistent: h, not "
+                              "gated_delta_rule_chunk_fwd_o_hopper: i, not "
+                              "gated_delta_rule_chunk_fwd_o_mma8: j");
     gdn_route_line(&none, line, sizeof line);
     assert_string_equal(line, "gdn_prefill_fla: nothing to launch");
 }
@@ -603,14 +622,21 @@ static void shared_memory(void **state)
         enum gdn_kernel kernel;
         uint32_t smem, block;
     } rows[] = {
-        {GDN_WU, 33024, 256},           {GDN_WU_HOPPER, 79104, 512},
-        {GDN_KSPLIT, 99336, 256},       {GDN_VFUSED, 49412, 256},
-        {GDN_PIPE, 99336, 256},         {GDN_TMA, 99336, 256},
-        {GDN_VTILE, 49412, 512},        {GDN_TC_VBLOCK, 82952, 256},
-        {GDN_TCFUSE_X2, 88324, 256},    {GDN_FWD_O, 98816, 512},
-        {GDN_FWD_O_MMA8, 98816, 512},   {GDN_FWD_O_HOPPER, 97536, 512},
-        {GDN_WU_REGISTERS, 64256, 256}, {GDN_X2_V32, 182792, 128},
-        {GDN_X2_V64, 223752, 256},
+        {GDN_WU, 33024, 256},
+        {GDN_WU_HOPPER, 79104, 512},
+        {GDN_KSPLIT, 99336, 256},
+        {GDN_VFUSED, 49412, 256},
+        {GDN_PIPE, 99336, 256},
+        {GDN_TMA, 99336, 256},
+        {GDN_VTILE, 49412, 512},
+        {GDN_TC_VBLOCK, 82952, 256},
+        {GDN_TCFUSE_X2, 88324, 256},
+        {GDN_FWD_O, 98816, 512},
+        {GDN_FWD_O_MMA8, 98816, 512},
+        {GDN_FWD_O_HOPPER, 97536, 512},
+        {GDN_WU_REGISTERS, 64256, 256},
+        {GDN_X2_V64, 214144, 160},
+        {GDN_FWD_O_PERSISTENT, 98840, 256},
     };
 
     (void)state;
@@ -635,7 +661,8 @@ int main(void)
         cmocka_unit_test(unaligned_rows_take_the_scalar_kernels),
         cmocka_unit_test(tma_row_limit),
         cmocka_unit_test(vblock_batch_limit),
-        cmocka_unit_test(split_widths),
+        cmocka_unit_test(split_spine),
+        cmocka_unit_test(persistent_grids),
         cmocka_unit_test(route_lines),
         cmocka_unit_test(shape_checks),
         cmocka_unit_test(empty_calls),

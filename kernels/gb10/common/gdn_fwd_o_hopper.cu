@@ -70,22 +70,6 @@ DEVICE void gdn_fwd_o_add(float (&acc)[4][4], const u8 *a_tile, const u8 *b_tile
     }
 }
 
-// Transposes 4 x 4 words over four neighbouring lanes: word p of lane t goes to word t of lane p.
-DEVICE void gdn_transpose_quad(u32 (&word)[4], int lane)
-{
-#pragma unroll
-    for (int bit = 1; bit < 4; bit *= 2)
-#pragma unroll
-        for (int p = 0; p < 4; ++p) {
-            if (p & bit)
-                continue;
-            const bool upper = (lane & bit) != 0;
-            const u32 got = __shfl_xor_sync(0xFFFFFFFFu, upper ? word[p] : word[p + bit], bit);
-            word[p] = upper ? got : word[p];
-            word[p + bit] = upper ? word[p + bit] : got;
-        }
-}
-
 extern "C" __global__ void __launch_bounds__(GDN_FWD_O_THREADS, 2)
     gated_delta_rule_chunk_fwd_o_hopper(GDN_FWD_O_PARAMETERS)
 {

@@ -1,45 +1,50 @@
-// gdn_spine_hopper.cu: the twin of _tcfuse_x2, split over v, with its bits. A computing warp owns 16 columns of
-// the state, transposed: products are taken with v on the M side, so that what one leaves in registers is the
-// next one's A operand, and no warp needs another's numbers:
+// gdn_spine_hopper.cu: the twin of _tcfuse_x2 that takes half of v, with its bits. One warpgroup computes. Products have
+// v on wgmma's M side, so that what one leaves in registers is the next one's A operand, and S never leaves them:
 //   ws^T = S^T W^T (S's high limb, then its low one);  uc = U - ws;  d = decay uc;  S^T = decay_0 S^T + d^T K
-// Beside the computing warps as many helping ones stage W, K and U ahead, compute decay rows and write S and uc.
-// All of them meet once a chunk, at one instruction.
+// A fifth warp asks the copy engine for W, U and K, STAGES chunks ahead. S and uc leave by the copy engine too.
 #include "gdn.cuh"
 
-static_assert(STAGES >= 2 && (STAGES & (STAGES - 1)) == 0, "a stage is a chunk's low bits");
+constexpr int COMPUTING = 128; // threads: a warpgroup
+constexpr int COLUMNS = 64;    // of v: wgmma's M
+constexpr u32 HALF = CHUNK * 128;       // bytes of 64 rows of 64 columns: what one copy brings
+constexpr u32 STATE_TILE = K_DIM * 128; // bytes of S's 64 columns
 
-// WARPS computing warps: 16 WARPS columns of v.
-template <int WARPS> struct gdn_split_smem {
-    static constexpr int columns = 16 * WARPS;
-    static constexpr int pitch = columns + 8; // 16-byte rows that do not share a bank
+// Named barriers; 0 is __syncthreads'. S and uc are in their places; W and K of a chunk of fewer rows are here.
+enum : u32 { STORE_BARRIER = 1, TAIL_BARRIER };
+constexpr int THREADS = COMPUTING + 32;
 
+// Tiles are rows of 128 bytes under the copy engine's swizzle. W and K: columns 0..63, then 64..127.
+struct gdn_split_smem {
     struct stage {
-        u8 w[CHUNK * K_DIM * 2], k[CHUNK * K_DIM * 2]; // swizzled
-        u8 u[CHUNK * pitch * 2];
+        u8 w[2 * HALF], k[2 * HALF], u[HALF];
     };
 
-    stage stages[STAGES];
-    u8 s[2][K_DIM * pitch * 2]; // bf16 of S, row k: what S_out takes
-    u8 uc[2][CHUNK * pitch * 2];
-    float decay[2][CHUNK], first[2]; // of even and odd chunks
+    stage staged[STAGES];
+    u8 s[2][STATE_TILE]; // of even and odd chunks: bf16 of S, row k, what S_out takes
+    u8 uc[2][HALF];
+    float decay[COMPUTING / 32][CHUNK]; // each warp's own: expf(gc_last - gc_i), 0 past the last row
+    // Of a stage: W and U, and K, are here; are no longer needed.
+    u64 front_full[STAGES], back_full[STAGES], front_empty[STAGES], back_empty[STAGES];
 };
 
-static_assert(sizeof(gdn_split_smem<2>) == KPK_SMEM_gated_delta_rule_chunk_delta_h_tcfuse_x2_v32 &&
-                  sizeof(gdn_split_smem<4>) == KPK_SMEM_gated_delta_rule_chunk_delta_h_tcfuse_x2_v64,
+static_assert(sizeof(gdn_split_smem) == KPK_SMEM_gated_delta_rule_chunk_delta_h_tcfuse_x2_v64,
               "the description declares other bytes than gdn_split_smem");
-static_assert(KPK_BLOCK_gated_delta_rule_chunk_delta_h_tcfuse_x2_v32 == 2 * 2 * 32 &&
-                  KPK_BLOCK_gated_delta_rule_chunk_delta_h_tcfuse_x2_v64 == 4 * 2 * 32,
-              "a helping warp for each computing one");
+static_assert(KPK_BLOCK_gated_delta_rule_chunk_delta_h_tcfuse_x2_v64 == THREADS, "a warpgroup and a warp");
+static_assert(sizeof(gdn_split_smem::stage) % 1024 == 0 && HALF % 1024 == 0 && STATE_TILE % 1024 == 0,
+              "every tile begins on an atom of the swizzle");
 
-extern __shared__ __align__(128) u8 gdn_smem[];
+extern __shared__ __align__(1024) u8 gdn_smem[];
+
+struct gdn_split_tile {
+    static DEVICE u32 at(int row, int chunk)
+    {
+        return swizzled<128>((u32)row, (u32)chunk);
+    }
+};
 
 struct gdn_split_head {
     gdn_sequence sequence;
-    u32 nv, vh;
-    const bf16 *w, *u, *key; // u: the block's columns
-    u64 key_stride;
-    const float *gc;
-    bf16 *s_out, *uc_out; // the block's columns
+    u32 nv, vh, first; // first: of the block's columns
 
     DEVICE u64 block(u32 c) const
     {
@@ -47,259 +52,314 @@ struct gdn_split_head {
     }
 };
 
-// ---- Helping warps -----------------------------------------------------------------------------------
-
-// Starts the copies of chunk c, zeros past its last row.
-template <int WARPS>
-DEVICE void gdn_split_stage(gdn_split_smem<WARPS> &smem, const gdn_split_head &head, u32 c, int thread)
+// A warp is done with what the barrier guards.
+DEVICE void gdn_split_release(const u64 &barrier, int lane)
 {
-    typedef gdn_split_smem<WARPS> memory;
-    constexpr int threads = 32 * WARPS, pieces = memory::columns / 8;
-    typename memory::stage &stage = smem.stages[c & (STAGES - 1)];
-    const int rows = gdn_rows(head.sequence, c);
-    const u64 base = head.block(c);
-    gdn_copy_chunk<gdn_swizzled>(smem_address(stage.w), head.w + base * (CHUNK * K_DIM), K_DIM, rows, thread,
-                                 threads);
-    gdn_copy_chunk<gdn_swizzled>(smem_address(stage.k), head.key + (u64)c * CHUNK * head.key_stride,
-                                 head.key_stride, rows, thread, threads);
-    const bf16 *u = head.u + base * (CHUNK * V_DIM);
-#pragma unroll
-    for (int i = thread; i < CHUNK * pieces; i += threads) {
-        const int row = i / pieces, piece = i % pieces;
-        const bool valid = row < rows;
-        cp_async_16_or_zero(smem_address(stage.u) + gdn_padded<memory::pitch>::at(row, piece),
-                            u + (valid ? row * V_DIM + piece * 8 : 0), valid ? 16 : 0);
+    __syncwarp();
+    if (lane == 0)
+        mbarrier_arrive(smem_address(&barrier));
+}
+
+// ---- The copying warp --------------------------------------------------------------------------------
+
+// The rows that are left, zeros after them: what stands there belongs to others or to nobody.
+DEVICE void gdn_split_copy_tail(u8 *tile, const bf16 *from, u64 stride, int rows, int lane)
+{
+#pragma unroll 8
+    for (int i = lane; i < CHUNK * 16; i += 32) {
+        const int row = i >> 4, piece = i & 15;
+        uint4 value = make_uint4(0, 0, 0, 0);
+        if (row < rows)
+            value = *(const uint4 *)(from + row * stride + piece * 8);
+        *(uint4 *)(tile + (piece >> 3) * HALF + gdn_split_tile::at(row, piece & 7)) = value;
     }
 }
 
-// The decay row of chunk c: decay[i] = expf(gc_last - gc_i), 0 past the last row; first = expf(gc_last).
-template <int WARPS>
-DEVICE void gdn_split_decay(gdn_split_smem<WARPS> &smem, const gdn_split_head &head, u32 c, int thread)
+DEVICE void gdn_split_copy(gdn_split_smem &smem, const gdn_split_head &head, const tensor_map &w_map,
+                           const tensor_map &u_map, const tensor_map &k_map, const bf16 *w, const bf16 *key,
+                           u64 key_stride, u32 kh, int lane)
 {
-    const int rows = gdn_rows(head.sequence, c);
-    const float *gc = head.gc + head.block(c) * CHUNK;
-    const float last = gc[rows - 1];
-#pragma unroll
-    for (int i = thread; i < CHUNK; i += 32 * WARPS)
-        smem.decay[c & 1][i] = i < rows ? expf(last - gc[i]) : 0.0f;
-    if (thread == 0)
-        smem.first[c & 1] = expf(last);
-}
-
-// `rows` rows of the block's columns to `to`, rows V_DIM apart.
-template <int WARPS> DEVICE void gdn_split_copy_out(bf16 *to, const u8 *tile, int rows, int thread)
-{
-    typedef gdn_split_smem<WARPS> memory;
-    constexpr int pieces = memory::columns / 8;
-#pragma unroll 4
-    for (int i = thread; i < rows * pieces; i += 32 * WARPS) {
-        const int row = i / pieces, piece = i % pieces;
-        *(uint4 *)(to + row * V_DIM + piece * 8) =
-            *(const uint4 *)(tile + gdn_padded<memory::pitch>::at(row, piece));
+    if (lane == 0) {
+        tensor_map_prefetch(&w_map);
+        tensor_map_prefetch(&u_map);
+        tensor_map_prefetch(&k_map);
     }
-}
-
-// Starts the copies of the first chunks, one group each.
-template <int WARPS>
-DEVICE void gdn_split_help_first(gdn_split_smem<WARPS> &smem, const gdn_split_head &head, int thread)
-{
 #pragma unroll 1
-    for (u32 c = 0; c < STAGES - 1; ++c) {
-        if (c < head.sequence.chunks)
-            gdn_split_stage<WARPS>(smem, head, c, thread);
-        cp_async_commit();
-    }
-    gdn_split_decay<WARPS>(smem, head, 0, thread);
-}
-
-// Beside the computing warps' chunk c: what comes after it, and what came before.
-template <int WARPS>
-DEVICE void gdn_split_help(gdn_split_smem<WARPS> &smem, const gdn_split_head &head, u32 c, int thread)
-{
-    const u32 chunks = head.sequence.chunks;
-    if (c + STAGES - 1 < chunks)
-        gdn_split_stage<WARPS>(smem, head, c + STAGES - 1, thread);
-    cp_async_commit();
-    if (c + 1 < chunks)
-        gdn_split_decay<WARPS>(smem, head, c + 1, thread);
-    if (c > 0) {
-        const u64 base = head.block(c - 1);
-        gdn_split_copy_out<WARPS>(head.s_out + base * (K_DIM * V_DIM), smem.s[(c - 1) & 1], K_DIM, thread);
-        gdn_split_copy_out<WARPS>(head.uc_out + base * (CHUNK * V_DIM), smem.uc[(c - 1) & 1],
-                                  gdn_rows(head.sequence, c - 1), thread);
-    }
-    cp_async_wait<STAGES - 2>(); // chunk c + 1 is here
-}
-
-// ---- Computing warps ---------------------------------------------------------------------------------
-
-// ws^T += A W^T for windows of k in ascending order.
-DEVICE void gdn_split_phase_a(float (&ws)[CHUNK / 8][4], const u32 (&a)[K_DIM / 16][4], u32 w, int lane)
-{
-#pragma unroll
-    for (int window = 0; window < K_DIM / 16; ++window)
-#pragma unroll
-        for (int j = 0; j < CHUNK / 8; j += 2) {
-            u32 b[4];
-            gdn_load_b<gdn_swizzled>(b, w, 8 * j, 16 * window, lane);
-            gdn_mma_pair(ws[j], ws[j + 1], a[window], b);
+    for (u32 c = 0; c < head.sequence.chunks; ++c) {
+        const u32 slot = c % STAGES, parity = c / STAGES & 1;
+        gdn_split_smem::stage &stage = smem.staged[slot];
+        const u32 row = (u32)(head.block(c) * CHUNK), front = smem_address(&smem.front_full[slot]),
+                  back = smem_address(&smem.back_full[slot]);
+        const int rows = gdn_rows(head.sequence, c);
+        gdn_wait(smem.front_empty[slot], parity ^ 1);
+        if (rows == CHUNK && lane == 0) {
+            mbarrier_arrive_expect(front, 3 * HALF);
+            tma_load_2d(smem_address(stage.w), &w_map, 0, row, front);
+            tma_load_2d(smem_address(stage.w + HALF), &w_map, 64, row, front);
+            tma_load_2d(smem_address(stage.u), &u_map, head.first, row, front);
         }
-}
-
-// S^T += d^T K: d's high limb, then its low one, each with windows of i in ascending order. Eight tiles at a
-// time, so that K's fragments serve both limbs.
-DEVICE void gdn_split_phase_b(float (&s)[K_DIM / 8][4], const u32 (&high)[CHUNK / 16][4],
-                              const u32 (&low)[CHUNK / 16][4], u32 key, int lane)
-{
-#pragma unroll
-    for (int first = 0; first < K_DIM / 8; first += 8) {
-        u32 b[CHUNK / 16][4][4];
-#pragma unroll
-        for (int window = 0; window < CHUNK / 16; ++window)
-#pragma unroll
-            for (int j = 0; j < 4; ++j) {
-                gdn_load_b_trans<gdn_swizzled>(b[window][j], key, 16 * window, 8 * first + 16 * j, lane);
-                gdn_mma_pair(s[first + 2 * j], s[first + 2 * j + 1], high[window], b[window][j]);
-            }
-#pragma unroll
-        for (int window = 0; window < CHUNK / 16; ++window)
-#pragma unroll
-            for (int j = 0; j < 4; ++j)
-                gdn_mma_pair(s[first + 2 * j], s[first + 2 * j + 1], low[window], b[window][j]);
+        gdn_wait(smem.back_empty[slot], parity ^ 1);
+        if (rows == CHUNK && lane == 0) {
+            const u32 token = (u32)head.sequence.token + c * CHUNK;
+            mbarrier_arrive_expect(back, 2 * HALF);
+            tma_load_2d(smem_address(stage.k), &k_map, kh * K_DIM, token, back);
+            tma_load_2d(smem_address(stage.k + HALF), &k_map, kh * K_DIM + 64, token, back);
+        }
+        if (rows < CHUNK) {
+            gdn_split_copy_tail(stage.w, w + (u64)row * K_DIM, K_DIM, rows, lane);
+            gdn_split_copy_tail(stage.k, key + (u64)c * CHUNK * key_stride, key_stride, rows, lane);
+            fence_async_shared();
+            fixed_barrier_arrive<TAIL_BARRIER, THREADS>();
+        }
     }
 }
 
-// Where element e of tile j of a lane's s lies in the state.
+// ---- The computing warpgroup -------------------------------------------------------------------------
+
+// A lane's part of a chunk's gc: rows lane and lane + 32, and the last one.
+struct gdn_split_gates {
+    float last, at[2];
+
+    DEVICE void load(const float *gc, int rows, int lane)
+    {
+        last = gc[rows - 1];
+#pragma unroll
+        for (int j = 0; j < 2; ++j)
+            at[j] = lane + 32 * j < rows ? gc[lane + 32 * j] : 0.0f;
+    }
+
+    DEVICE void put(float *decay, int rows, int lane) const
+    {
+#pragma unroll
+        for (int j = 0; j < 2; ++j)
+            decay[lane + 32 * j] = lane + 32 * j < rows ? expf(last - at[j]) : 0.0f;
+        __syncwarp();
+    }
+};
+
+// Where element e of fragment j of a lane's S lies in the state.
 DEVICE int gdn_split_at(int j, int e)
 {
     return (8 * j + (e & 1)) * V_DIM + 8 * (e >> 1);
 }
 
-// Chunk c for 16 columns from v of the block's; s is [16 v][128 k].
-template <int WARPS>
-DEVICE void gdn_split_compute(float (&s)[K_DIM / 8][4], gdn_split_smem<WARPS> &smem, const gdn_sequence &sequence,
-                              u32 c, int v, int lane)
+// One of d's two products with K: four windows of i in ascending order.
+DEVICE void gdn_split_update(float (&s)[K_DIM / 8][4], const u32 (&d)[4], u32 key, int window)
 {
-    typedef gdn_split_smem<WARPS> memory;
-    typedef gdn_padded<memory::pitch> tile;
-    const int t2 = 2 * (lane & 3);
-    const typename memory::stage &stage = smem.stages[c & (STAGES - 1)];
-    const u32 w = smem_address(stage.w), key = smem_address(stage.k);
-    const int rows = gdn_rows(sequence, c);
-    u32 limb[K_DIM / 16][4];
-    float ws[CHUNK / 8][4] = {}; // [16 v][64 i]
-#pragma unroll
-    for (int window = 0; window < K_DIM / 16; ++window) {
-        gdn_high_limb(limb[window], s[2 * window], s[2 * window + 1]);
-        gdn_store_a_trans<tile>(smem_address(smem.s[c & 1]), limb[window], 16 * window, v, lane);
-    }
-    gdn_split_phase_a(ws, limb, w, lane);
-    const float first = smem.first[c & 1];
-#pragma unroll
-    for (int window = 0; window < K_DIM / 16; ++window) {
-        gdn_low_limb(limb[window], limb[window], s[2 * window], s[2 * window + 1]);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) {
-            s[2 * window][e] = s[2 * window][e] * first;
-            s[2 * window + 1][e] = s[2 * window + 1][e] * first;
-        }
-    }
-    __syncwarp();
-    gdn_split_phase_a(ws, limb, w, lane);
-
-    u32 high[CHUNK / 16][4], low[CHUNK / 16][4];
-#pragma unroll
-    for (int window = 0; window < CHUNK / 16; ++window) {
-        u32 u[4];
-        gdn_load_a_trans<tile>(u, smem_address(stage.u), 16 * window, v, lane);
-        float d[2][4];
-        u32 uc[4];
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-            const int i = 16 * window + 8 * j + t2;
-            const float2 decay = *(const float2 *)&smem.decay[c & 1][i];
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const float x = f32_from_bf16_low(u[2 * j + half]) - ws[2 * window + j][2 * half];
-                const float y = f32_from_bf16_high(u[2 * j + half]) - ws[2 * window + j][2 * half + 1];
-                uc[2 * j + half] = bf16x2_from_f32(x, y);
-                d[j][2 * half] = i < rows ? decay.x * x : 0.0f;
-                d[j][2 * half + 1] = i + 1 < rows ? decay.y * y : 0.0f;
-            }
-        }
-        gdn_store_a_trans<tile>(smem_address(smem.uc[c & 1]), uc, 16 * window, v, lane);
-        gdn_high_limb(high[window], d[0], d[1]);
-        gdn_low_limb(low[window], high[window], d[0], d[1]);
-    }
-    gdn_split_phase_b(s, high, low, key, lane);
+    wgmma_m64n128k16<1>(reinterpret_cast<float (&)[64]>(s), d, wgmma_operand_n128(key + window * 2048, HALF), 1);
 }
 
-template <int WARPS>
-DEVICE void gdn_split_spine(void *h_state, const bf16 *w, const bf16 *u, const bf16 *key, const float *gc,
-                            bf16 *s_out, bf16 *uc_out, u32 seq_len, u32 num_chunks, u32 nk, u32 nv,
-                            u32 qk_stride, u32 h_state_is_table, const int *cu_seqlens, u32 is_varlen)
+// ws^T += A W^T for windows of k in ascending order, as one group.
+DEVICE void gdn_split_project(float (&ws)[CHUNK / 8][4], const u32 (&a)[K_DIM / 16][4], u32 w)
 {
-    typedef gdn_split_smem<WARPS> memory;
-    constexpr u32 split = V_DIM / memory::columns;
-    memory &smem = *(memory *)gdn_smem;
-    const u32 vh = blockIdx.x / split, b = blockIdx.y, first = blockIdx.x % split * memory::columns;
+    wgmma_fence();
+#pragma unroll
+    for (int window = 0; window < K_DIM / 16; ++window)
+        wgmma_m64n64k16(reinterpret_cast<float (&)[32]>(ws), a[window],
+                        wgmma_operand_k128(w + (window >> 2) * HALF) + 2 * (window & 3), 1);
+    wgmma_commit();
+}
+
+// The rows that are left of a warp's 16 columns: of U in, zeros after them; of uc out.
+DEVICE void gdn_split_load_tail(u8 *tile, const bf16 *from, int rows, int v, int lane)
+{
+    for (int i = lane; i < CHUNK * 2; i += 32) {
+        const int row = i >> 1, piece = (v >> 3) + (i & 1);
+        uint4 value = make_uint4(0, 0, 0, 0);
+        if (row < rows)
+            value = *(const uint4 *)(from + row * V_DIM + piece * 8);
+        *(uint4 *)(tile + gdn_split_tile::at(row, piece)) = value;
+    }
+    __syncwarp();
+}
+
+DEVICE void gdn_split_store_tail(bf16 *to, const u8 *tile, int rows, int v, int lane)
+{
+    __syncwarp();
+    for (int i = lane; i < rows * 2; i += 32) {
+        const int row = i >> 1, piece = (v >> 3) + (i & 1);
+        *(uint4 *)(to + row * V_DIM + piece * 8) = *(const uint4 *)(tile + gdn_split_tile::at(row, piece));
+    }
+}
+
+// uc = U - ws, left at `uc_tile`; d = decay uc; S^T += d^T K for d's high limb, then its low one, each with windows of
+// i in ascending order. The last group is still under way.
+DEVICE void gdn_split_second(float (&s)[K_DIM / 8][4], const float (&ws)[CHUNK / 8][4],
+                             const u32 (&u)[CHUNK / 16][4], const float2 (&decay)[CHUNK / 8], u32 key, u32 uc_tile,
+                             int v, int lane)
+{
+    float d[CHUNK / 8][4];
+    u32 d_high[CHUNK / 16][4], d_low[CHUNK / 16][4], uc[CHUNK / 16][4];
+#pragma unroll
+    for (int window = 0; window < CHUNK / 16; ++window) {
+#pragma unroll
+        for (int j = 0; j < 2; ++j)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int tile = 2 * window + j, word = 2 * j + half;
+                const float x = f32_from_bf16_low(u[window][word]) - ws[tile][2 * half];
+                const float y = f32_from_bf16_high(u[window][word]) - ws[tile][2 * half + 1];
+                uc[window][word] = bf16x2_from_f32(x, y);
+                d[tile][2 * half] = decay[tile].x * x;
+                d[tile][2 * half + 1] = decay[tile].y * y;
+            }
+        gdn_high_limb(d_high[window], d[2 * window], d[2 * window + 1]);
+        wgmma_fence();
+        gdn_split_update(s, d_high[window], key, window);
+        wgmma_commit();
+    }
+#pragma unroll
+    for (int window = 0; window < CHUNK / 16; ++window)
+        gdn_low_limb(d_low[window], d_high[window], d[2 * window], d[2 * window + 1]);
+    wgmma_fence();
+#pragma unroll
+    for (int window = 0; window < CHUNK / 16; ++window)
+        gdn_split_update(s, d_low[window], key, window);
+    wgmma_commit();
+#pragma unroll
+    for (int window = 0; window < CHUNK / 16; ++window)
+        gdn_store_a_trans<gdn_split_tile>(uc_tile, uc[window], 16 * window, v, lane);
+}
+
+// Starts the copies of a chunk's S and uc out of their places.
+DEVICE void gdn_split_out(gdn_split_smem &smem, const gdn_split_head &head, u32 c, const tensor_map &s_map,
+                          const tensor_map &uc_map, bf16 *uc_out, int v, int thread)
+{
+    const u64 base = head.block(c);
+    const int rows = gdn_rows(head.sequence, c);
+    u8 *const s_tile = smem.s[c & 1], *const uc_tile = smem.uc[c & 1];
+    fence_async_shared();
+    if (thread == 0)
+        bulk_wait_read(); // the last chunk's S and uc: the other places are free
+    named_barrier(STORE_BARRIER, COMPUTING);
+    if (thread == 0) {
+        tma_store_2d(&s_map, head.first, (u32)(base * K_DIM), smem_address(s_tile));
+        if (rows == CHUNK)
+            tma_store_2d(&uc_map, head.first, (u32)(base * CHUNK), smem_address(uc_tile));
+        bulk_commit();
+    }
+    if (rows < CHUNK)
+        gdn_split_store_tail(uc_out + base * (CHUNK * V_DIM), uc_tile, rows, v, thread & 31);
+}
+
+DEVICE void gdn_split_compute(gdn_split_smem &smem, const gdn_split_head &head, float *state,
+                              const float *gc, const tensor_map &s_map, const tensor_map &uc_map, const bf16 *u_in,
+                              bf16 *uc_out, int thread)
+{
+    const int lane = thread & 31, v = thread >> 5 << 4, t2 = 2 * (lane & 3);
+    const gdn_sequence &sequence = head.sequence;
+    float *const decays = smem.decay[thread >> 5];
+    float s[K_DIM / 8][4]; // [16 v][128 k] of a warp
+    state += v + t2 * V_DIM + (lane >> 2);
+#pragma unroll
+    for (int j = 0; j < K_DIM / 8; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+            s[j][e] = state[gdn_split_at(j, e)];
+    float first = 0.0f;
+    {
+        gdn_split_gates gates;
+        gates.load(gc + head.block(0) * CHUNK, gdn_rows(sequence, 0), lane);
+        gates.put(decays, gdn_rows(sequence, 0), lane);
+        first = expf(gates.last);
+    }
+#pragma unroll 1
+    for (u32 c = 0; c < sequence.chunks; ++c) {
+        const u32 slot = c % STAGES, parity = c / STAGES & 1;
+        gdn_split_smem::stage &stage = smem.staged[slot];
+        u8 *const s_tile = smem.s[c & 1], *const uc_tile = smem.uc[c & 1];
+        const int rows = gdn_rows(sequence, c);
+        const u64 base = head.block(c);
+        u32 high[K_DIM / 16][4], low[K_DIM / 16][4];
+        float ws[CHUNK / 8][4] = {}; // [16 v][64 i] of a warp
+        wgmma_wait<0>(); // nothing is under way, and the compiler knows: it may read S beside the next products
+#pragma unroll
+        for (int window = 0; window < K_DIM / 16; ++window) {
+            gdn_high_limb(high[window], s[2 * window], s[2 * window + 1]);
+            gdn_store_a_trans<gdn_split_tile>(smem_address(s_tile), high[window], 16 * window, v, lane);
+        }
+        if (rows < CHUNK) {
+            fixed_barrier_wait<TAIL_BARRIER, THREADS>();
+            gdn_split_load_tail(stage.u, u_in + base * (CHUNK * V_DIM), rows, v, lane);
+        } else {
+            gdn_wait(smem.front_full[slot], parity);
+        }
+        gdn_split_project(ws, high, smem_address(stage.w));
+#pragma unroll
+        for (int window = 0; window < K_DIM / 16; ++window)
+            gdn_low_limb(low[window], high[window], s[2 * window], s[2 * window + 1]);
+        gdn_split_project(ws, low, smem_address(stage.w));
+        // The next chunk's gc, used once this one's products are under way; the last chunk's again after the last one.
+        const u32 next = c + 1 < sequence.chunks ? c + 1 : c;
+        const int next_rows = gdn_rows(sequence, next);
+        gdn_split_gates gates;
+        gates.load(gc + head.block(next) * CHUNK, next_rows, lane);
+
+        u32 u[CHUNK / 16][4];
+        float2 decay[CHUNK / 8];
+#pragma unroll
+        for (int window = 0; window < CHUNK / 16; ++window)
+            gdn_load_a_trans<gdn_split_tile>(u[window], smem_address(stage.u), 16 * window, v, lane);
+#pragma unroll
+        for (int j = 0; j < CHUNK / 8; ++j)
+            decay[j] = *(const float2 *)&decays[8 * j + t2];
+#pragma unroll
+        for (int j = 0; j < K_DIM / 8; ++j)
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                s[j][e] = s[j][e] * first;
+        if (rows == CHUNK)
+            gdn_wait(smem.back_full[slot], parity);
+        wgmma_wait<0>();
+
+        gdn_split_second(s, ws, u, decay, smem_address(stage.k), smem_address(uc_tile), v, lane);
+        gdn_split_release(smem.front_empty[slot], lane);
+        gdn_split_out(smem, head, c, s_map, uc_map, uc_out, v, thread);
+        gates.put(decays, next_rows, lane);
+        first = expf(gates.last);
+        wgmma_wait<0>();
+        gdn_split_release(smem.back_empty[slot], lane);
+    }
+#pragma unroll
+    for (int j = 0; j < K_DIM / 8; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+            state[gdn_split_at(j, e)] = s[j][e];
+    if (thread == 0)
+        bulk_wait();
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    gated_delta_rule_chunk_delta_h_tcfuse_x2_v64(
+        void *h_state, const __grid_constant__ tensor_map w_map, const __grid_constant__ tensor_map u_map,
+        const __grid_constant__ tensor_map k_map, const __grid_constant__ tensor_map s_map,
+        const __grid_constant__ tensor_map uc_map, const bf16 *w, const bf16 *u, const bf16 *key,
+        const float *gc, bf16 *uc_out,
+        u32 /*batch*/, u32 seq_len, u32 num_chunks, u32 nk, u32 nv, u32 qk_stride, u32 h_state_is_table,
+        const int *cu_seqlens, const int * /*cu_chunks*/, u32 is_varlen)
+{
+    constexpr u32 split = V_DIM / COLUMNS;
+    gdn_split_smem &smem = *(gdn_split_smem *)gdn_smem;
+    const u32 vh = blockIdx.x / split, b = blockIdx.y, kh = vh / (nv / nk);
     const gdn_sequence sequence = gdn_locate(b, seq_len, num_chunks, cu_seqlens, is_varlen);
     if (sequence.length == 0)
         return;
-    const int thread = (int)threadIdx.x, lane = thread & 31, warp = thread >> 5;
-    const bool computes = warp < WARPS;
-    const gdn_split_head head = {
-        sequence,  nv, vh,
-        w,         u + first,
-        key + sequence.token * qk_stride + (vh / (nv / nk)) * K_DIM, qk_stride,
-        gc,        s_out + first, uc_out + first,
-    };
-    float *const state = gdn_state(h_state, h_state_is_table, b, vh, nv) + first + 16 * warp +
-                         2 * (lane & 3) * V_DIM + (lane >> 2);
-    float s[K_DIM / 8][4];
-    if (computes) {
-#pragma unroll
-        for (int j = 0; j < K_DIM / 8; ++j)
-#pragma unroll
-            for (int e = 0; e < 4; ++e)
-                s[j][e] = state[gdn_split_at(j, e)];
-    } else {
-        gdn_split_help_first<WARPS>(smem, head, thread - 32 * WARPS);
-        cp_async_wait<STAGES - 2>(); // chunk 0 is here
+    const int thread = (int)threadIdx.x;
+    const gdn_split_head head = {sequence, nv, vh, blockIdx.x % split * COLUMNS};
+    if (thread == 0) {
+        for (int i = 0; i < STAGES; ++i) {
+            mbarrier_init(smem_address(&smem.front_full[i]), 1);
+            mbarrier_init(smem_address(&smem.back_full[i]), 1);
+            mbarrier_init(smem_address(&smem.front_empty[i]), COMPUTING / 32);
+            mbarrier_init(smem_address(&smem.back_empty[i]), COMPUTING / 32);
+        }
+        fence_mbarrier_init();
     }
-#pragma unroll 1
-    for (u32 c = 0; c <= sequence.chunks; ++c) {
-        __syncthreads();
-        if (!computes)
-            gdn_split_help<WARPS>(smem, head, c, thread - 32 * WARPS);
-        else if (c < sequence.chunks)
-            gdn_split_compute<WARPS>(s, smem, sequence, c, 16 * warp, lane);
-    }
-    if (computes) {
-#pragma unroll
-        for (int j = 0; j < K_DIM / 8; ++j)
-#pragma unroll
-            for (int e = 0; e < 4; ++e)
-                state[gdn_split_at(j, e)] = s[j][e];
-    }
-}
-
-#define SPINE_PARAMETERS                                                                           \
-    void *h_state, const bf16 *w, const bf16 *u, const bf16 *key, const float * /*gate*/,          \
-        const float *gc, bf16 *s_out, bf16 *uc_out, u32 /*batch*/, u32 seq_len, u32 num_chunks,    \
-        u32 nk, u32 nv, u32 /*k_dim*/, u32 /*v_dim*/, u32 qk_stride, u32 /*gb_stride*/,            \
-        u32 h_state_is_table, const int *cu_seqlens, const int * /*cu_chunks*/, u32 is_varlen
-
-extern "C" __global__ void __launch_bounds__(128, 1)
-    gated_delta_rule_chunk_delta_h_tcfuse_x2_v32(SPINE_PARAMETERS)
-{
-    gdn_split_spine<2>(h_state, w, u, key, gc, s_out, uc_out, seq_len, num_chunks, nk, nv, qk_stride,
-                       h_state_is_table, cu_seqlens, is_varlen);
-}
-
-extern "C" __global__ void __launch_bounds__(256, 1)
-    gated_delta_rule_chunk_delta_h_tcfuse_x2_v64(SPINE_PARAMETERS)
-{
-    gdn_split_spine<4>(h_state, w, u, key, gc, s_out, uc_out, seq_len, num_chunks, nk, nv, qk_stride,
-                       h_state_is_table, cu_seqlens, is_varlen);
+    __syncthreads();
+    if (__shfl_sync(~0u, thread / COMPUTING, 0) == 0) // uniform, and known to be: else products wait for one another
+        gdn_split_compute(smem, head, gdn_state(h_state, h_state_is_table, b, vh, nv) + head.first, gc, s_map, uc_map,
+                          u + head.first, uc_out + head.first, thread);
+    else
+        gdn_split_copy(smem, head, w_map, u_map, k_map, w, key + sequence.token * qk_stride + kh * K_DIM, qk_stride,
+                       kh, thread - COMPUTING);
 }
