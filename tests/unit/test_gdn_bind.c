@@ -245,9 +245,41 @@ static void no_image(void **state)
     assert_int_equal(gdn_bind(NULL, NULL, NULL), KPK_ERR_ARGUMENT);
 }
 
+static void shared_memory(void **state)
+{
+    static const struct {
+        enum gdn_kernel kernel;
+        uint32_t smem, block;
+    } rows[] = {
+        {GDN_WU, 33024, 256},
+        {GDN_WU_HOPPER, 79104, 512},
+        {GDN_KSPLIT, 99336, 256},
+        {GDN_VFUSED, 49412, 256},
+        {GDN_PIPE, 99336, 256},
+        {GDN_TMA, 99336, 256},
+        {GDN_VTILE, 49412, 512},
+        {GDN_TC_VBLOCK, 82952, 256},
+        {GDN_TCFUSE_X2, 88324, 256},
+        {GDN_FWD_O, 98816, 512},
+        {GDN_FWD_O_MMA8, 98816, 512},
+        {GDN_FWD_O_HOPPER, 97536, 512},
+        {GDN_WU_REGISTERS, 64256, 256},
+        {GDN_X2_V64, 214144, 160},
+        {GDN_FWD_O_PERSISTENT, 98840, 256},
+    };
+
+    (void)state;
+    assert_int_equal(sizeof rows / sizeof *rows, GDN_KERNEL_COUNT);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(gdn_entry_of(rows[i].kernel)->smem, rows[i].smem);
+        assert_int_equal(gdn_entry_of(rows[i].kernel)->block, rows[i].block);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shared_memory),
         cmocka_unit_test(a_matching_image),
         cmocka_unit_test(one_constant_at_a_time),
         cmocka_unit_test(one_kernel_at_a_time),
