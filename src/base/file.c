@@ -1,11 +1,13 @@
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -106,14 +108,53 @@ static const char *publish_place(struct arena *arena, const char *path, struct d
     return lstat(path, &info) == 0 && S_ISLNK(info.st_mode) ? path_real(arena, path, diags) : path;
 }
 
+/* What a build that was killed left beside the file: whoever still writes one holds its lock. */
+static void remove_stale(struct arena *arena, const char *dir, const char *prefix)
+{
+    DIR *folder = opendir(dir);
+    for (struct dirent *item; folder && (item = readdir(folder));) {
+        struct stat held, named;
+        if (!str_starts(item->d_name, prefix) || strlen(item->d_name) != strlen(prefix) + 6)
+            continue;
+        const char *path = path_join(arena, dir, item->d_name);
+        int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+        if (fd >= 0 && fstat(fd, &held) == 0 && S_ISREG(held.st_mode) && held.st_uid == geteuid() &&
+            flock(fd, LOCK_EX | LOCK_NB) == 0 && lstat(path, &named) == 0 &&
+            named.st_ino == held.st_ino && named.st_dev == held.st_dev)
+            unlink(path);
+        if (fd >= 0)
+            close(fd);
+    }
+    if (folder)
+        closedir(folder);
+}
+
+/* A new file for us alone. Another process may take it for a stale one before it is locked. */
+static int open_aside(char *aside)
+{
+    struct stat info;
+    size_t suffix = strlen(aside) - 6;
+    for (int i = 0; i < 100; i++) {
+        strcpy(aside + suffix, "XXXXXX");
+        int fd = mkostemp(aside, O_CLOEXEC);
+        if (fd < 0 || (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno != EWOULDBLOCK) ||
+            (fstat(fd, &info) == 0 && info.st_nlink))
+            return fd;
+        close(fd);
+    }
+    return -1;
+}
+
 /* `shown` is the name in messages. */
 static bool publish(const char *path, const char *shown, const void *bytes, size_t size,
                     struct arena *arena, struct diags *diags)
 {
     char *dir = path_dir(arena, path);
-    char *aside = arena_printf(arena, "%s/.%s.XXXXXX", dir, path_base(path));
+    char *prefix = arena_printf(arena, ".%s.new-", path_base(path));
+    char *aside = arena_printf(arena, "%s/%sXXXXXX", dir, prefix);
+    remove_stale(arena, dir, prefix);
     const char *step = "create a file beside";
-    int fd = mkostemp(aside, O_CLOEXEC);
+    int fd = open_aside(aside);
     bool made = fd >= 0, ok = made;
     if (ok) {
         mode_t mask = umask(0);
@@ -121,22 +162,16 @@ static bool publish(const char *path, const char *shown, const void *bytes, size
         step = "write";
         ok = fchmod(fd, 0666 & ~mask) == 0 && write_all(fd, bytes, size) && fsync(fd) == 0;
     }
-    int error = errno;
-    if (made && close(fd) != 0 && ok) {
-        error = errno;
-        ok = false;
-    }
     if (ok) {
         step = "put in place";
         ok = rename(aside, path) == 0 && flush_dir(dir);
-        error = errno;
     }
-    if (!ok) {
-        if (made)
-            unlink(aside);
-        diag_error(diags, "cannot %s '%s': %s", step, shown, strerror(error));
-    }
-    return ok;
+    int error = errno;
+    if (!ok && made)
+        unlink(aside);
+    if (made)
+        close(fd);
+    return ok || diag_error(diags, "cannot %s '%s': %s", step, shown, strerror(error));
 }
 
 bool file_publish(const char *path, const void *bytes, size_t size, struct diags *diags)

@@ -307,6 +307,22 @@ static void check_module(const struct check *check, bool whole)
     }
 }
 
+/* What k.every ships is known only now. */
+static void check_absents(const struct check *check)
+{
+    const struct target *target = check->build->target;
+    const struct build_module *module = check->module;
+    for (size_t i = 0; module->declared->every && i < target->absent_count; i++)
+        for (size_t j = 0; j < module->entry_count; j++)
+            if (strcmp(target->absents[i].module, module->declared->name) == 0 &&
+                strcmp(target->absents[i].entry, module->entries[j].name) == 0)
+                diag_error_at(check->diags, module->declared->loc,
+                              "'%s' ships the entry '%s' by k.every, and the target declares it "
+                              "absent: list the module's entries, or take it out of "
+                              "expected_absent",
+                              module->declared->name, module->entries[j].name);
+}
+
 bool build_check(struct cli *cli, struct build_target *build, bool notes)
 {
     size_t before = cli->diags.errors;
@@ -319,6 +335,8 @@ bool build_check(struct cli *cli, struct build_target *build, bool notes)
     whole &= cli->diags.errors == before;
     for (size_t i = 0; i < build->module_count; i++) {
         struct check check = {&cli->diags, build, &build->modules[i]};
+        if (read[i])
+            check_absents(&check);
         if (read[i])
             check_module(&check, whole);
     }

@@ -197,6 +197,15 @@ static json_t *command(const struct compile_unit *unit, const struct cuda *cuda,
 bool build_commands(struct cli *cli, const char *path, const struct compile_unit *units,
                     size_t count, const struct cuda *cuda)
 {
+    for (size_t i = 0; i < count; i++) {
+        json_t *root = json_string(units[i].root);
+        if (!root)
+            return diag_error(&cli->diags,
+                              "cannot write '%s': the project's folder has a name that is no "
+                              "UTF-8, which JSON cannot hold",
+                              path);
+        json_decref(root);
+    }
     json_t *list = json_array();
     struct str text = {0};
     bool written;

@@ -184,7 +184,8 @@ static bool try_named(struct search *search, const char *dir, const char *found_
     return try_dir(search, dir, found_by) ||
            diag_error(diags,
                       "no usable NVRTC in '%s', which %s names: %s; expected a CUDA toolkit or "
-                      "unpacked NVIDIA wheels, 12.4 or newer",
+                      "unpacked NVIDIA wheels, 12.4 or newer; 'kpack doctor' says what is "
+                      "looked at",
                       dir, found_by, search->found);
 }
 

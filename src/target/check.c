@@ -163,12 +163,34 @@ static void check_levers(const struct checker *checker)
                               merged->levers[i]->lever.env);
 }
 
+/* Of two definitions of one macro NVRTC takes one, and the image would record the other. */
+static void check_defines(const struct checker *checker, const struct declared_module *module,
+                          const char *const *flags, size_t count, struct loc loc)
+{
+    static const char *const prefixes[] = {"-D", "--define-macro="};
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < sizeof prefixes / sizeof *prefixes; j++) {
+            const char *name = flags[i] + strlen(prefixes[j]);
+            size_t length = str_starts(flags[i], prefixes[j]) ? strcspn(name, "=") : 0;
+            for (size_t k = 0; length && k < module->constant_count; k++)
+                if (strncmp(module->constants[k].name, name, length) == 0 &&
+                    !module->constants[k].name[length])
+                    diag_error_at(checker->diags, loc,
+                                  "the flag '%s' defines what the tile constant '%s' of module "
+                                  "'%s' does: keep the constant",
+                                  flags[i], module->constants[k].name, module->name);
+        }
+}
+
 void check_merged(const struct description *description, const struct merged *merged,
                   struct arena *arena, struct diags *diags)
 {
     struct checker checker = {description, merged, arena, diags};
     for (size_t i = 0; i < merged->module_count; i++) {
         const struct declared_module *module = merged->modules[i];
+        const struct description *owner = module->owner;
+        check_defines(&checker, module, owner->flags, owner->flag_count, owner->flags_loc);
+        check_defines(&checker, module, module->flags, module->flag_count, module->flags_loc);
         for (size_t j = 0; j < module->entry_count; j++) {
             check_twin(&checker, module, &module->entries[j]);
             check_smem(&checker, &module->entries[j]);

@@ -68,9 +68,12 @@ static void no_source(const struct declared_module *module, const char *const *f
         if (!nearest)
             nearest = roots_nearest(path_join(arena, root, folders[i]), name, arena);
     }
-    diag_error_at(diags, module->source_loc, "no source '%s' for module '%s' in %s%s%s%s", name,
+    diag_error_at(diags, module->source_loc, "no source '%s' for module '%s' in %s%s%s%s; %s", name,
                   module->name, str_text(&tried), nearest ? " (did you mean '" : "",
-                  nearest ? nearest : "", nearest ? "'?)" : "");
+                  nearest ? nearest : "", nearest ? "'?)" : "",
+                  strchr(module->source, '/')
+                      ? "a name with a '/' starts at the project root"
+                      : "write './NAME' or 'FOLDER/NAME' for one that starts at the project root");
     str_free(&tried);
 }
 

@@ -466,6 +466,18 @@ def _():
             check(re.fullmatch(rf"stamp: commit [0-9a-f]{{40}}{end}, kpack \S+", lines[1]), lines)
 
 
+@test("an entry that k.every ships and the target declares absent is an error once it is compiled")
+def _():
+    with Folder() as folder:
+        every = 'k.module "m" { source = "kernels/m.cu", entries = k.every }'
+        source(folder, "m", GOOD)
+        for absent, wrong in (("m:plain", True), ("m:other", False), ("n:plain", False)):
+            write(f"{folder}/tiny.lua", target([every], more=f'expected_absent = {{ ["{absent}"] = "for a reason" }},'))
+            result = build(folder)
+            same(result.status, int(wrong), absent, result)
+            same("'m' ships the entry 'plain' by k.every, and the target declares it absent" in result.err, wrong, result)
+
+
 @test("a project whose path has spaces, quotes, newlines and non-ASCII")
 def _():
     for name in ("a b", "it's \"x\"", "ü\u4e2d", "new\nline", "$(x);&*?", "-dash"):

@@ -199,6 +199,16 @@ def _():
         check("it has a line end" in result.err, result)
 
 
+@test("--compile-commands in a folder whose name JSON cannot hold is an error before anything is compiled")
+def _():
+    with Folder("\udcff") as folder:
+        world = World(folder)
+        tiny(folder)
+        same(world.build("tiny.lua", "--compile-commands", "c.json", status=1), [])
+        check("cannot write 'c.json': the project's folder has a name that is no UTF-8" in world.result.err, world.result)
+        same((os.path.exists(f"{folder}/c.json"), world.build()), (False, ["m"]))
+
+
 @test("--compile-commands: what clang takes, with the constants and folders of each unit")
 def _():
     with Folder() as folder:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """build when things go wrong around it: workers that die or hang, signals, races, full disks, terminals."""
 import fcntl
+import fcntl
 import os
 import pty
 import re
@@ -127,6 +128,22 @@ def _():
             run.kill()
         same(read(f"{folder}/out/tiny.kpk"), old)
         same(left_behind(folder), [])
+
+
+@test("the half files of killed builds go with the next one; that of one which still writes stays")
+def _():
+    with Folder() as folder:
+        tiny(folder)
+        stale, live = f"{folder}/out/.tiny.kpk.new-a1B2c3", f"{folder}/out/.tiny.kpk.new-zzzzzz"
+        others = [f"{folder}/out/{n}" for n in (".tiny.kpk.new-", ".tiny.kpk.new-a1B2c3d", ".other.kpk.new-a1B2c3", ".tiny.kpk.backup")]
+        for path in (stale, live, *others):
+            write(path, "half")
+        with open(live, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            same(build(folder).status, 0)
+        same([os.path.exists(p) for p in (stale, live)], [False, True])
+        check(all(os.path.exists(p) for p in others), os.listdir(f"{folder}/out"))
+        same(len(listing(folder)["modules"]), 1)
 
 
 @test("a worker that somebody kills costs its unit one error; with -k the rest goes on")

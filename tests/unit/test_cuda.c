@@ -118,7 +118,8 @@ static void test_named_folder_without_nvrtc(void **state)
 {
     (void)state;
     struct cuda cuda;
-    static const char tail[] = "; expected a CUDA toolkit or unpacked NVIDIA wheels, 12.4 or newer";
+    static const char tail[] = "; expected a CUDA toolkit or unpacked NVIDIA wheels, 12.4 or "
+                               "newer; 'kpack doctor' says what is looked at";
     assert_string_equal(
         find("/no/such", &cuda),
         arena_printf(&world_arena,
