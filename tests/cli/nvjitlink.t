@@ -4,7 +4,7 @@ import os
 import shutil
 
 from harness import Folder, ROOT, check, main, same, test, write
-from project import CUBIN, World, entry, listing, module, source, tiny
+from project import CUBIN, World, entry, module, source, tiny
 
 LINKER = os.path.join(ROOT, "out", "fake", "nvjitlink")
 ALL = '"plain", "stack", "static_smem", k.entry "t3" { expression = "templated<3>" }'
@@ -38,18 +38,6 @@ def _():
         made.build()
         same(entry(folder, "stack")["name"], "stack")
         same(made.build(), [])
-
-
-@test("without nvJitLink: one warning however many modules, and each compiles whole")
-def _():
-    for more in ("split = true,", "lto = true,"):
-        with Folder() as folder:
-            made = world(folder, more, linker=None)
-            tiny(folder, module("m", more=more), module("n", more=more))
-            same(made.build("tiny.lua", "--no-cache"), ["m", "n"])
-            same(made.result.err.count("there is no nvJitLink beside NVRTC"), 1, made.result)
-            check("nvidia-nvjitlink" in made.result.err and "compiled whole" in made.result.err, made.result)
-            same([m["name"] for m in listing(folder)["modules"]], ["m", "n"])
 
 
 @test("a library that lacks a function, and one that is no library, are named")
