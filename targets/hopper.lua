@@ -1,14 +1,13 @@
 local k = require "kpack"
 
--- The W8A16 tiles of sm_90a: rows x columns of C per tile. A stage of the ring holds 128 of K; after it lie `products`
--- f32 copies of the tile, which the parties that share out K hand to one another, and C's tile.
-local function w8a16_hopper(rows, columns, products, threads, twin_of)
+-- The W8A16 tiles of sm_90a: rows x columns of C per tile. A stage of the ring holds 128 of K; after it lie `copies` f32
+-- copies of the tile, which the parties that share out K hand to one another, and C's tile.
+local function w8a16_hopper(rows, columns, copies, threads, twin_of)
   local name = rows .. "x" .. columns
   return k.entry("w8a16_gemm_hopper_" .. name) {
     block = threads,
     smem = function(t)
-      local ring = t["STAGES_" .. name] * (columns + 2 * rows) * t.FP8_BLOCK
-      return 1024 + ring + products * rows * columns * 4 + rows * (columns + 8) * 2
+      return 1024 + t["STAGES_" .. name] * (columns + 2 * rows) * t.FP8_BLOCK + (4 * copies + 2) * rows * columns
     end,
     limits = { spill_bytes = 0 },
     twin_of = twin_of .. ":" .. twin_of, bits = "same",
@@ -39,24 +38,32 @@ return k.target {
       source = "w8a16_gemm_hopper_few.cu",
       tile = {
         FP8_BLOCK = 128, GROUP_ROWS = 8,
-        STAGES_16x32 = 24, STAGES_16x64 = 15, STAGES_32x32 = 13, STAGES_32x64 = 9,
+        STAGES_16x16 = 32, STAGES_16x64 = 16, STAGES_16x96 = 10, STAGES_16x144 = 8,
+        STAGES_32x16 = 19, STAGES_32x32 = 16, STAGES_32x64 = 9, STAGES_32x96 = 8, STAGES_32x144 = 5,
       },
       entries = {
-        w8a16_hopper(16, 32, 16, 544, "w8a16_gemm_pipelined_m32"),
+        w8a16_hopper(16, 16, 16, 288, "w8a16_gemm_pipelined_m32"),
         w8a16_hopper(16, 64, 8, 544, "w8a16_gemm_pipelined_m32"),
-        w8a16_hopper(32, 32, 16, 544, "w8a16_gemm_pipelined_m32"),
+        w8a16_hopper(16, 96, 8, 800, "w8a16_gemm_pipelined_m32"),
+        w8a16_hopper(16, 144, 4, 608, "w8a16_gemm_pipelined_m32"),
+        w8a16_hopper(32, 16, 16, 288, "w8a16_gemm_pipelined_m32"),
+        w8a16_hopper(32, 32, 8, 288, "w8a16_gemm_pipelined_m32"),
         w8a16_hopper(32, 64, 8, 544, "w8a16_gemm_pipelined_m32"),
+        w8a16_hopper(32, 96, 4, 416, "w8a16_gemm_pipelined_m32"),
+        w8a16_hopper(32, 144, 4, 608, "w8a16_gemm_pipelined_m32"),
       },
     },
     k.module "w8a16_gemm_hopper" {
       source = "w8a16_gemm_hopper.cu",
       tile = {
         FP8_BLOCK = 128, GROUP_ROWS = 8,
-        STAGES_64x64 = 7, STAGES_64x128 = 5, STAGES_128x128 = 4,
+        STAGES_64x64 = 7, STAGES_64x128 = 6, STAGES_64x192 = 5, STAGES_128x64 = 5, STAGES_128x128 = 4,
       },
       entries = {
-        w8a16_hopper(64, 64, 3, 640, "w8a16_gemm_pipelined_m64"),
-        w8a16_hopper(64, 128, 1, 640, "w8a16_gemm_pipelined_m64"),
+        w8a16_hopper(64, 64, 2, 384, "w8a16_gemm_pipelined_m64"),
+        w8a16_hopper(64, 128, 0, 384, "w8a16_gemm_pipelined_m64"),
+        w8a16_hopper(64, 192, 0, 512, "w8a16_gemm_pipelined_m64"),
+        w8a16_hopper(128, 64, 0, 256, "w8a16_gemm_pipe128"),
         w8a16_hopper(128, 128, 0, 384, "w8a16_gemm_pipe128"),
       },
     },

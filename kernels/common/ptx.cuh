@@ -19,6 +19,12 @@ template <u32 offset> DEVICE u32 shared_load_u16(u32 smem)
     return value;
 }
 
+// Eight bytes.
+DEVICE void shared_load_u32x2(u32 (&r)[2], u32 smem)
+{
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(smem) : "memory");
+}
+
 // The same value, of which the compiler knows nothing: what is computed from it stays where it stands in the loop.
 DEVICE u32 opaque(u32 value)
 {
@@ -129,6 +135,54 @@ DEVICE u32 bf16x2_mul(u32 a, u32 b)
     u32 product;
     asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
     return product;
+}
+
+// Two E4M3 codes, or the upper two of four; exact, and NaN for a NaN code.
+DEVICE u32 f16x2_from_e4m3(u32 codes)
+{
+    u32 pair;
+    asm("{\n"
+        ".reg .b16 low, high;\n"
+        "mov.b32 {low, high}, %1;\n"
+        "cvt.rn.f16x2.e4m3x2 %0, low;\n"
+        "}"
+        : "=r"(pair)
+        : "r"(codes));
+    return pair;
+}
+
+DEVICE u32 f16x2_from_e4m3_upper(u32 codes)
+{
+    u32 pair;
+    asm("{\n"
+        ".reg .b16 low, high;\n"
+        "mov.b32 {low, high}, %1;\n"
+        "cvt.rn.f16x2.e4m3x2 %0, high;\n"
+        "}"
+        : "=r"(pair)
+        : "r"(codes));
+    return pair;
+}
+
+DEVICE u32 bf16x2_from_f16x2(u32 pair)
+{
+    float low, high;
+    asm("{\n"
+        ".reg .b16 low, high;\n"
+        "mov.b32 {low, high}, %2;\n"
+        "cvt.f32.f16 %0, low;\n"
+        "cvt.f32.f16 %1, high;\n"
+        "}"
+        : "=f"(low), "=f"(high)
+        : "r"(pair));
+    return bf16x2_from_f32(low, high);
+}
+
+// Four codes to two pairs, in order.
+DEVICE void bf16x2_from_e4m3(u32 &low, u32 &high, u32 codes)
+{
+    low = bf16x2_from_f16x2(f16x2_from_e4m3(codes));
+    high = bf16x2_from_f16x2(f16x2_from_e4m3_upper(codes));
 }
 
 // ---- Barriers in shared memory and the bulk tensor copy ---------------------------------------------
@@ -333,36 +387,6 @@ DEVICE u64 wgmma_operand_n128(u32 smem, u32 bytes)
 // d[64][n] (+)= a[64][16] * b[n][16]^T by the four warps of a warpgroup; `accumulate` 0 starts from zero. Warp w
 // holds rows 16w..16w+15: a as mma_m16n8k16 has it; d[4 * j + i] is element i of that instruction's fragment for
 // columns 8j..8j+7. `transposed` 1: b is a wgmma_operand_n128.
-DEVICE void wgmma_m64n16k16(float (&d)[8], const u32 (&a)[4], u64 b, u32 accumulate)
-{
-    asm volatile("{\n"
-                 ".reg .pred p;\n"
-                 "setp.ne.b32 p, %13, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7}, "
-                 "{%8, %9, %10, %11}, %12, p, 1, 1, 0;\n"
-                 "}"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
-                   "+f"(d[6]), "+f"(d[7])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
-}
-
-DEVICE void wgmma_m64n32k16(float (&d)[16], const u32 (&a)[4], u64 b, u32 accumulate)
-{
-    asm volatile("{\n"
-                 ".reg .pred p;\n"
-                 "setp.ne.b32 p, %21, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, "
-                 "%8, %9, %10, %11, %12, %13, %14, %15}, "
-                 "{%16, %17, %18, %19}, %20, p, 1, 1, 0;\n"
-                 "}"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
-                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
-                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
-}
-
 DEVICE void wgmma_m64n64k16(float (&d)[32], const u32 (&a)[4], u64 b, u32 accumulate)
 {
     asm volatile("{\n"
@@ -414,15 +438,6 @@ DEVICE void wgmma_m64n128k16(float (&d)[64], const u32 (&a)[4], u64 b, u32 accum
                    "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate),
                    "n"(transposed));
-}
-
-// ---- Pairs of 16-bit integers --------------------------------------------------------------------------
-
-DEVICE u32 u16x2_max(u32 a, u32 b)
-{
-    u32 larger;
-    asm("max.u16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
-    return larger;
 }
 
 #endif

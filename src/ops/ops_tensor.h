@@ -24,7 +24,7 @@ enum ops_tensor_swizzle {
 /* How much of L2 a copy asks for around its box: a hint. */
 enum ops_tensor_promotion {
     OPS_TENSOR_PROMOTE_NONE = 0,
-    OPS_TENSOR_PROMOTE_256 = 3,
+    OPS_TENSOR_PROMOTE_128 = 2,
 };
 
 /* A row-major matrix and the box that one copy takes; elements outside are filled with zeros. */

@@ -19,15 +19,15 @@ enum {
 
 #define FEW_MODULE "w8a16_gemm_hopper_few"
 #define HOPPER_MODULE "w8a16_gemm_hopper"
-/* A header, the ring, the products that are handed over, and C's tile: as the kernels lay them out.
- */
-#define HOPPER_SMEM(rows, columns, products, stages)                                               \
+/* A header, the ring, copies of the tile that are handed over, and C's tile: as the kernels lay
+ * them out. */
+#define HOPPER_SMEM(rows, columns, copies, stages)                                                 \
     (1024u + (stages##u) * (columns##u + 2 * rows##u) * W8A16_K_BLOCK +                            \
-     products##u * rows##u * columns##u * 4 + rows##u * (columns##u + 8) * 2)
-#define TWIN(module, rows, columns, products, stages, threads)                                     \
+     (4 * copies##u + 2) * rows##u * columns##u)
+#define TWIN(module, rows, columns, copies, stages, threads)                                       \
     [HOPPER + W8A16_TWIN_##rows##X##columns] = {module, "w8a16_gemm_hopper_" #rows "x" #columns,   \
                                                 threads,                                           \
-                                                HOPPER_SMEM(rows, columns, products, stages)}
+                                                HOPPER_SMEM(rows, columns, copies, stages)}
 
 static const struct ops_entry entries[KERNEL_COUNT] = {
     [PIPELINED] = {"w8a16_gemm_pipelined", "w8a16_gemm_pipelined", W8A16_BLOCK, 0},
@@ -35,12 +35,19 @@ static const struct ops_entry entries[KERNEL_COUNT] = {
              W8A16_M32_SMEM_BYTES},
     [M64] = {"w8a16_gemm_pipelined_m64", "w8a16_gemm_pipelined_m64", W8A16_BLOCK, 0},
     [PIPE128] = {"w8a16_gemm_pipe128", "w8a16_gemm_pipe128", W8A16_BLOCK, W8A16_PIPE128_SMEM_BYTES},
-    TWIN(FEW_MODULE, 16, 32, 16, 24, 544),
-    TWIN(FEW_MODULE, 16, 64, 8, 15, 544),
-    TWIN(FEW_MODULE, 32, 32, 16, 13, 544),
+    TWIN(FEW_MODULE, 16, 16, 16, 32, 288),
+    TWIN(FEW_MODULE, 16, 64, 8, 16, 544),
+    TWIN(FEW_MODULE, 16, 96, 8, 10, 800),
+    TWIN(FEW_MODULE, 16, 144, 4, 8, 608),
+    TWIN(FEW_MODULE, 32, 16, 16, 19, 288),
+    TWIN(FEW_MODULE, 32, 32, 8, 16, 288),
     TWIN(FEW_MODULE, 32, 64, 8, 9, 544),
-    TWIN(HOPPER_MODULE, 64, 64, 3, 7, 640),
-    TWIN(HOPPER_MODULE, 64, 128, 1, 5, 640),
+    TWIN(FEW_MODULE, 32, 96, 4, 8, 416),
+    TWIN(FEW_MODULE, 32, 144, 4, 5, 608),
+    TWIN(HOPPER_MODULE, 64, 64, 2, 7, 384),
+    TWIN(HOPPER_MODULE, 64, 128, 0, 6, 384),
+    TWIN(HOPPER_MODULE, 64, 192, 0, 5, 512),
+    TWIN(HOPPER_MODULE, 128, 64, 0, 5, 256),
     TWIN(HOPPER_MODULE, 128, 128, 0, 4, 384),
     [ROWS_16] = {"w8a16_tc_rows", "w8a16_tc_rows_16", W8A16_ROWS_BLOCK, 0},
     [ROWS_32] = {"w8a16_tc_rows", "w8a16_tc_rows_32", W8A16_ROWS_BLOCK, 0},
@@ -157,7 +164,7 @@ static kpk_status launch(const struct w8a16 *ops, int which, kpk_kernel kernel, 
 static kpk_status try_twin(const struct w8a16 *ops, const struct w8a16_args *args,
                            struct CUstream_st *stream, struct w8a16_route *route)
 {
-    const enum w8a16_twin twin = w8a16_hopper_twin(args->m, args->n, ops->sm_count);
+    const enum w8a16_twin twin = w8a16_hopper_twin(ops->hopper, args->m, args->n, ops->sm_count);
     const struct w8a16_hopper_tile *tile = &w8a16_hopper_tiles[twin];
     struct ops_log log = log_of(ops);
     struct ops_tensor_map weights, rows;
@@ -169,7 +176,7 @@ static kpk_status try_twin(const struct w8a16 *ops, const struct w8a16_args *arg
     const struct ops_tensor_2d weight = {
         .type = OPS_TENSOR_U8,
         .swizzle = OPS_TENSOR_SWIZZLE_128,
-        .promotion = OPS_TENSOR_PROMOTE_256,
+        .promotion = OPS_TENSOR_PROMOTE_128,
         .address = a.weight,
         .columns = a.k,
         .rows = a.n,
@@ -180,7 +187,7 @@ static kpk_status try_twin(const struct w8a16 *ops, const struct w8a16_args *arg
     const struct ops_tensor_2d input = {
         .type = OPS_TENSOR_BF16,
         .swizzle = OPS_TENSOR_SWIZZLE_128,
-        .promotion = OPS_TENSOR_PROMOTE_256,
+        .promotion = OPS_TENSOR_PROMOTE_128,
         .address = a.input,
         .columns = a.k,
         .rows = a.m,

@@ -62,12 +62,19 @@ extern "C" {
 
 /* The Hopper twins, by the rows and columns of C that a tile covers. */
 enum w8a16_twin {
-    W8A16_TWIN_16X32,
+    W8A16_TWIN_16X16,
     W8A16_TWIN_16X64,
+    W8A16_TWIN_16X96,
+    W8A16_TWIN_16X144,
+    W8A16_TWIN_32X16,
     W8A16_TWIN_32X32,
     W8A16_TWIN_32X64,
+    W8A16_TWIN_32X96,
+    W8A16_TWIN_32X144,
     W8A16_TWIN_64X64,
     W8A16_TWIN_64X128,
+    W8A16_TWIN_64X192,
+    W8A16_TWIN_128X64,
     W8A16_TWIN_128X128,
     W8A16_TWIN_COUNT
 };
@@ -162,9 +169,10 @@ KPK_API enum w8a16_refusal w8a16_pipe128_refusal(bool no_pipe128, uint32_t m, ui
 KPK_API enum w8a16_refusal w8a16_rows_refusal(const struct w8a16 *ops, uint32_t m, uint32_t n,
                                               uint32_t k, uint32_t a_row_stride,
                                               uint32_t c_row_stride);
-/* The twin that covers the shape soonest: of those with the fewest rows that hold m (from 33 on:
- * all with 64 or more), the one whose rounds over the device's multiprocessors cost least. */
-KPK_API enum w8a16_twin w8a16_hopper_twin(uint32_t m, uint32_t n, uint32_t sm_count);
+/* The twin that covers the shape soonest: of those that are shipped, the one whose rounds over the
+ * device's multiprocessors cost least. */
+KPK_API enum w8a16_twin w8a16_hopper_twin(const kpk_kernel shipped[W8A16_TWIN_COUNT], uint32_t m,
+                                          uint32_t n, uint32_t sm_count);
 KPK_API enum w8a16_refusal w8a16_hopper_refusal(const struct w8a16 *ops, enum w8a16_twin twin);
 /* Whole clusters, at most one block per multiprocessor: blocks walk over tiles. */
 KPK_API kpk_grid w8a16_hopper_grid(enum w8a16_twin twin, uint32_t m, uint32_t n, uint32_t sm_count);

@@ -34,15 +34,22 @@ const char *w8a16_refusal_text(enum w8a16_refusal refusal)
     return "unknown refusal";
 }
 
-/* Costs as measured on an H200, in cycles of one multiprocessor, roughly. */
+/* Costs as measured on an H200, in nanoseconds, roughly. */
 const struct w8a16_hopper_tile w8a16_hopper_tiles[W8A16_TWIN_COUNT] = {
-    [W8A16_TWIN_16X32] = {.rows = 16, .columns = 32, .cluster = 1, .cost = 440},
-    [W8A16_TWIN_16X64] = {.rows = 16, .columns = 64, .cluster = 1, .cost = 720},
-    [W8A16_TWIN_32X32] = {.rows = 32, .columns = 32, .cluster = 1, .cost = 490},
-    [W8A16_TWIN_32X64] = {.rows = 32, .columns = 64, .cluster = 1, .cost = 840},
-    [W8A16_TWIN_64X64] = {.rows = 64, .columns = 64, .cluster = 1, .cost = 870},
-    [W8A16_TWIN_64X128] = {.rows = 64, .columns = 128, .cluster = 1, .cost = 1720},
-    [W8A16_TWIN_128X128] = {.rows = 128, .columns = 128, .cluster = 2, .cost = 2360},
+    [W8A16_TWIN_16X16] = {.rows = 16, .columns = 16, .cluster = 1, .cost = 170},
+    [W8A16_TWIN_16X64] = {.rows = 16, .columns = 64, .cluster = 1, .cost = 290},
+    [W8A16_TWIN_16X96] = {.rows = 16, .columns = 96, .cluster = 1, .cost = 430},
+    [W8A16_TWIN_16X144] = {.rows = 16, .columns = 144, .cluster = 1, .cost = 640},
+    [W8A16_TWIN_32X16] = {.rows = 32, .columns = 16, .cluster = 1, .cost = 185},
+    [W8A16_TWIN_32X32] = {.rows = 32, .columns = 32, .cluster = 1, .cost = 220},
+    [W8A16_TWIN_32X64] = {.rows = 32, .columns = 64, .cluster = 1, .cost = 350},
+    [W8A16_TWIN_32X96] = {.rows = 32, .columns = 96, .cluster = 1, .cost = 560},
+    [W8A16_TWIN_32X144] = {.rows = 32, .columns = 144, .cluster = 1, .cost = 780},
+    [W8A16_TWIN_64X64] = {.rows = 64, .columns = 64, .cluster = 1, .cost = 450},
+    [W8A16_TWIN_64X128] = {.rows = 64, .columns = 128, .cluster = 1, .cost = 750},
+    [W8A16_TWIN_64X192] = {.rows = 64, .columns = 192, .cluster = 1, .cost = 1000},
+    [W8A16_TWIN_128X64] = {.rows = 128, .columns = 64, .cluster = 1, .cost = 640},
+    [W8A16_TWIN_128X128] = {.rows = 128, .columns = 128, .cluster = 2, .cost = 1120},
 };
 
 static bool whole_blocks(uint32_t k)
@@ -93,20 +100,18 @@ static uint64_t clusters(enum w8a16_twin twin, uint32_t m, uint32_t n)
            w8a16_tiles(m, tile->rows);
 }
 
-enum w8a16_twin w8a16_hopper_twin(uint32_t m, uint32_t n, uint32_t sm_count)
+enum w8a16_twin w8a16_hopper_twin(const kpk_kernel shipped[W8A16_TWIN_COUNT], uint32_t m,
+                                  uint32_t n, uint32_t sm_count)
 {
-    const uint32_t fewest = m <= 16 ? 16 : m <= 32 ? 32 : 64;
-    enum w8a16_twin best = W8A16_TWIN_64X64;
+    enum w8a16_twin best = W8A16_TWIN_128X128;
     uint64_t least = UINT64_MAX;
 
     for (int i = 0; i < W8A16_TWIN_COUNT; i++) {
         const struct w8a16_hopper_tile *tile = &w8a16_hopper_tiles[i];
-        if (tile->rows < fewest || (fewest < 64 && tile->rows > fewest))
-            continue;
         uint64_t at_once = sm_count / tile->cluster;
         uint64_t wanted = clusters((enum w8a16_twin)i, m, n);
         uint64_t rounds = at_once == 0 ? 1 : (wanted + at_once - 1) / at_once;
-        if (rounds * tile->cost < least) {
+        if (shipped[i].id != 0 && rounds * tile->cost < least) {
             least = rounds * tile->cost;
             best = (enum w8a16_twin)i;
         }

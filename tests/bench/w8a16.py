@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Speed of the W8A16 launchers beside a Triton kernel of the same contract, bf16 torch.matmul and the memory floor.
 
-    w8a16.py [--rounds N] [--m M,M] [--shape N,K] [--ways by_m,named] [--no-peers]
+    w8a16.py [--rounds N] [--m M,M] [--shape N,K] [--ways by_m,named,rows,16x64] [--no-peers]
 
 One process; every candidate is a captured graph over rotated weight copies (more than 200 MB), replayed in
 turns; medians. Triton is tuned per shape and m over its own list of configurations, on the same rotation.
@@ -118,6 +118,11 @@ def tuned(data, m):
     return min(times, key=times.get)
 
 
+def bind(image, way):
+    options = {"by_m": {}, "named": {"no_twins": True}, "rows": {"canonical": True}}
+    return w8a16_ops.W8A16(image, **options.get(way, {"twin": way}))
+
+
 def ratio(a, b):
     return f"{a / b:.2f}"
 
@@ -127,7 +132,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=51)
     parser.add_argument("--m", default=",".join(map(str, M_LIST)))
     parser.add_argument("--shape", action="append", help="N,K; may be given more than once")
-    parser.add_argument("--ways", default="by_m", help="by_m (what an engine gets), named (no twins)")
+    parser.add_argument("--ways", default="by_m",
+                        help="by_m (what an engine gets), named (no twins), rows (the other contract), or a twin's tile")
     parser.add_argument("--no-peers", action="store_true")
     options = parser.parse_args()
     shapes = [tuple(map(int, s.split(","))) for s in options.shape] if options.shape else SHAPES
@@ -137,8 +143,8 @@ def main():
     torch.zeros(1, device="cuda:0")
     image = kpk.Image(kpk.find("hopper.kpk"))
     image.preload()
-    bound = {"by_m": w8a16_ops.W8A16(image), "named": w8a16_ops.W8A16(image, no_twins=True)}
     ways = options.ways.split(",")
+    bound = {way: bind(image, way) for way in ways}
     rows = []
     for n, k in shapes:
         data = Data(n, k, max(ms))

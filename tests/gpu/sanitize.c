@@ -60,6 +60,22 @@ static uint64_t upload(size_t size, unsigned char seed)
     return address;
 }
 
+/* The twin that is shipped alone in `ops`. */
+static void run_twin(const struct w8a16 *ops, uint32_t m, uint32_t n, uint32_t k)
+{
+    const uint32_t ldc = n + 1;
+    uint64_t a = upload((size_t)m * k * 2, 1), b = upload((size_t)n * k, 2), c;
+    uint64_t scale = upload((size_t)((n + 127) / 128) * (k / 128) * 4, 3);
+
+    must(fn.cuMemAlloc_v2(&c, ((size_t)(m - 1) * ldc + n) * 2), "cuMemAlloc");
+    must((int)fn.w8a16_gemm_pipelined_m32_strided(ops, a, b, scale, c, m, n, k, k, ldc, NULL, NULL),
+         "a twin");
+    must(fn.cuCtxSynchronize(), "cuCtxSynchronize");
+    runs++;
+    must(fn.cuMemFree_v2(a) | fn.cuMemFree_v2(b) | fn.cuMemFree_v2(scale) | fn.cuMemFree_v2(c),
+         "cuMemFree");
+}
+
 static void run_shape(const struct w8a16 *ops, uint32_t m, uint32_t n, uint32_t k)
 {
     const uint32_t lda = k + 8, ldc = n + 1, scale_rows = (n + 127) / 128;
@@ -128,6 +144,13 @@ int main(int argc, char **argv)
         must((int)fn.w8a16_bind(image, &ask, &ops), "w8a16_bind");
         for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
             run_shape(&ops, shapes[i][0], shapes[i][1], shapes[i][2]);
+        for (int twin = 0; twin < W8A16_TWIN_COUNT && no_twins == 0; twin++) {
+            struct w8a16 alone = ops;
+            memset(alone.hopper, 0, sizeof alone.hopper);
+            alone.hopper[twin] = ops.hopper[twin];
+            run_twin(&alone, 70, 288, 640);
+            run_twin(&alone, 5, 40, 128);
+        }
         ops.policy = W8A16_POLICY_CANONICAL; /* the rows kernels */
         for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
             run_shape(&ops, shapes[i][0], shapes[i][1], shapes[i][2]);

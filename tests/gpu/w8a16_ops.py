@@ -8,6 +8,8 @@ import harness
 import kpk
 
 K_BLOCK = 128
+TWINS = ["16x16", "16x64", "16x96", "16x144", "32x16", "32x32", "32x64", "32x96", "32x144", "64x64", "64x128",
+         "64x192", "128x64", "128x128"]  # as enum w8a16_twin has them
 
 
 class Desc(C.Structure):
@@ -21,19 +23,33 @@ class Route(C.Structure):
                 ("rows", C.c_int), ("twin", C.c_int), ("pipe128", C.c_int)]
 
 
+class Ops(C.Structure):
+    c_name = "struct w8a16"
+    _fields_ = [("image", C.c_void_p), ("message", C.c_void_p), ("message_user", C.c_void_p),
+                ("pipelined", C.c_uint64), ("m32", C.c_uint64), ("m64", C.c_uint64), ("pipe128", C.c_uint64),
+                ("rows", C.c_uint64 * 3), ("hopper", C.c_uint64 * len(TWINS)), ("encode", C.c_void_p),
+                ("sm_count", C.c_uint32), ("no_twins", C.c_bool), ("policy", C.c_int), ("no_pipe128", C.c_bool),
+                ("no_rows", C.c_bool)]
+
+
 class W8A16:
     """A bound struct w8a16. canonical: ask for the "rows" contract where it applies; no_twins: run the
-    named kernels even where a Hopper twin is shipped."""
+    named kernels even where a Hopper twin is shipped; twin: that Hopper twin wherever one runs."""
 
-    def __init__(self, image, canonical=False, no_twins=False):
+    def __init__(self, image, canonical=False, no_twins=False, twin=None):
         self.image = image
         kpk.load_library()
         self.lib = C.CDLL(kpk.find("lib/libkpk_ops.so"))
         self.messages = []
         self.callback = kpk.MESSAGE(lambda user, severity, text: self.messages.append(text.decode()))
-        self.struct = C.create_string_buffer(1024)  # struct w8a16
+        self.struct = Ops()
         desc = Desc(message=self.callback, canonical=canonical, no_twins=no_twins)
-        self.check(self.lib.w8a16_bind(image.handle, C.byref(desc), self.struct))
+        self.check(self.lib.w8a16_bind(image.handle, C.byref(desc), C.byref(self.struct)))
+        self.twin = twin
+        if twin is not None:
+            handle = self.struct.hopper[TWINS.index(twin)]
+            self.struct.hopper = (C.c_uint64 * len(TWINS))()
+            self.struct.hopper[TWINS.index(twin)] = handle
         self.route = Route()
 
     def check(self, status):
@@ -52,7 +68,7 @@ class W8A16:
             if name != "rows":
                 function += "_strided"
         stream = C.c_void_p(torch.cuda.current_stream().cuda_stream)
-        self.check(getattr(self.lib, function)(self.struct, *address, *sizes, stream, C.byref(self.route)))
+        self.check(getattr(self.lib, function)(C.byref(self.struct), *address, *sizes, stream, C.byref(self.route)))
         return self.route
 
 
@@ -67,6 +83,7 @@ class Tiles:
         self.plain = W8A16(image, no_twins=True)
         del os.environ["METRALE_NO_W8A16_PIPE128"]
         self.shipped = {entry.name.decode() for entry in image.entries()}
+        self.each = [W8A16(image, twin=twin) for twin in TWINS if f"w8a16_gemm_hopper_{twin}" in self.shipped]
 
     def ways(self, m, n, strided=False):
         """(bound struct, launcher) pairs that take this shape and run different kernels."""
@@ -74,9 +91,7 @@ class Tiles:
         found += [(self.named, name) for name in ("m32", "m64") if f"w8a16_gemm_pipelined_{name}" in self.shipped]
         if not strided and m >= 256 and n % K_BLOCK == 0 and "w8a16_gemm_pipe128" in self.shipped:
             found.append((self.named, "pipelined"))
-        if any(name.startswith("w8a16_gemm_hopper") for name in self.shipped):
-            found.append((self.twins, "m32" if strided else "by_m"))
-        return found
+        return found + [(twin, "m32" if strided else "by_m") for twin in self.each]
 
 
 # ---- Oracle -----------------------------------------------------------------------------------------
@@ -159,5 +174,8 @@ class Problem:
         pitches = dict(lda=self.lda, ldc=ldc or self.n) if strided else {}
         route = ops.launch(name, self.storage, self.B, self.bs, out.pointer(), m, self.n, self.k, **pitches)
         torch.cuda.synchronize()
+        if ops.twin is not None:
+            entry = route.entry.decode()
+            harness.check(entry == f"w8a16_gemm_hopper_{ops.twin}", f"asked for twin {ops.twin}, ran {entry}")
         out.check(f"{name} m={m} n={self.n} k={self.k} {what}")
         return out.value().clone(), route

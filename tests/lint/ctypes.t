@@ -11,7 +11,7 @@ from unittest import mock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GPU = os.path.join(ROOT, "tests", "gpu")
-# Python module -> header, and how a class's name becomes that of the struct.
+# Python module -> header, and how a class's name becomes that of the struct, where it has no c_name.
 MODULES = {
     "kpk": ("runtime/kpk.h", "kpk_{}"),
     "w8a16_ops": ("ops/w8a16.h", "struct w8a16_{}"),
@@ -34,7 +34,7 @@ def layouts():
         for name, thing in vars(module).items():
             if isinstance(thing, type) and issubclass(thing, ctypes.Structure) and thing.__module__ == module_name:
                 fields = {f[0]: getattr(thing, f[0]).offset for f in thing._fields_}
-                structs[form.format(snake(name))] = {"": ctypes.sizeof(thing), **fields}
+                structs[getattr(thing, "c_name", form.format(snake(name)))] = {"": ctypes.sizeof(thing), **fields}
         yield header, structs
 
 

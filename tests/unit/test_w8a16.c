@@ -126,33 +126,52 @@ static void test_twin_choice(void **state)
         enum w8a16_twin twin;
         uint32_t x;
     } cases[] = {
-        {1, 8, 132, W8A16_TWIN_16X32, 1},
-        {1, 2048, 132, W8A16_TWIN_16X32, 64},
+        {1, 8, 132, W8A16_TWIN_16X16, 1},
+        {1, 2048, 132, W8A16_TWIN_16X16, 128},
         {16, 8192, 132, W8A16_TWIN_16X64, 128},
+        {16, 12288, 132, W8A16_TWIN_16X96, 128},
+        {1, 17408, 132, W8A16_TWIN_16X144, 121},
+        {17, 2048, 132, W8A16_TWIN_32X16, 128},
+        {32, 4096, 132, W8A16_TWIN_32X32, 128},
         {32, 8192, 132, W8A16_TWIN_32X64, 128},
-        {16, 12288, 132, W8A16_TWIN_16X32, 132},
-        {17, 2048, 132, W8A16_TWIN_32X32, 64},
-        {32, 17408, 132, W8A16_TWIN_32X32, 132},
-        {33, 2048, 132, W8A16_TWIN_64X64, 32},
+        {32, 12288, 132, W8A16_TWIN_32X96, 128},
+        {32, 17408, 132, W8A16_TWIN_32X144, 121},
+        {33, 2048, 132, W8A16_TWIN_32X32, 128},
         {64, 8192, 132, W8A16_TWIN_64X64, 128},
         {64, 12288, 132, W8A16_TWIN_64X128, 96},
-        {128, 8192, 132, W8A16_TWIN_64X128, 128},
-        {129, 160, 132, W8A16_TWIN_64X64, 9},
+        {64, 17408, 132, W8A16_TWIN_64X192, 91},
+        {128, 8192, 132, W8A16_TWIN_128X64, 128},
+        {512, 2048, 132, W8A16_TWIN_128X64, 128},
         {2048, 12288, 132, W8A16_TWIN_128X128, 132},
-        {2048, 12288, 0, W8A16_TWIN_64X64, 6144},
     };
+    kpk_kernel shipped[W8A16_TWIN_COUNT];
 
     (void)state;
+    for (int i = 0; i < W8A16_TWIN_COUNT; i++)
+        shipped[i].id = 1;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        enum w8a16_twin twin = w8a16_hopper_twin(cases[i].m, cases[i].n, cases[i].sms);
+        enum w8a16_twin twin = w8a16_hopper_twin(shipped, cases[i].m, cases[i].n, cases[i].sms);
         assert_int_equal(twin, cases[i].twin);
         kpk_grid grid = w8a16_hopper_grid(twin, cases[i].m, cases[i].n, cases[i].sms);
         assert_int_equal(grid.x, cases[i].x);
         assert_int_equal(grid.y, 1);
     }
-    /* Whole clusters, also where the columns are one tile and the device has an odd count. */
+    /* Of those that are shipped alone. */
+    shipped[W8A16_TWIN_16X96].id = 0;
+    assert_int_equal(w8a16_hopper_twin(shipped, 16, 12288, 132), W8A16_TWIN_32X96);
+    for (int i = 0; i < W8A16_TWIN_COUNT; i++)
+        shipped[i].id = 0;
+    for (int i = 0; i < W8A16_TWIN_COUNT; i++) {
+        shipped[i].id = 1;
+        assert_int_equal(w8a16_hopper_twin(shipped, 2048, 12288, 132), i);
+        assert_int_equal(w8a16_hopper_twin(shipped, 1, 8, 0), i);
+        shipped[i].id = 0;
+    }
+    /* Whole clusters, also where the columns are one tile and the device has an odd count; a device
+     * of an unknown size gets every tile at once. */
     assert_int_equal(w8a16_hopper_grid(W8A16_TWIN_128X128, 128, 40, 132).x, 2);
     assert_int_equal(w8a16_hopper_grid(W8A16_TWIN_128X128, 4096, 4096, 7).x, 6);
+    assert_int_equal(w8a16_hopper_grid(W8A16_TWIN_64X64, 2048, 12288, 0).x, 6144);
 }
 
 static void test_checks(void **state)

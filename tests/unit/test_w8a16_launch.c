@@ -31,15 +31,16 @@ enum {
 };
 
 static struct build_entry hopper_entries[] = {
-    ENTRY("w8a16_gemm_hopper_128x128", 384, 232448),
-    ENTRY("w8a16_gemm_hopper_64x128", 640, 215040),
-    ENTRY("w8a16_gemm_hopper_64x64", 640, 231424),
+    ENTRY("w8a16_gemm_hopper_128x128", 384, 230400), ENTRY("w8a16_gemm_hopper_128x64", 256, 222208),
+    ENTRY("w8a16_gemm_hopper_64x128", 384, 214016),  ENTRY("w8a16_gemm_hopper_64x192", 512, 230400),
+    ENTRY("w8a16_gemm_hopper_64x64", 384, 214016),
 };
 static struct build_entry few_entries[] = {
-    ENTRY("w8a16_gemm_hopper_16x32", 544, 231680),
-    ENTRY("w8a16_gemm_hopper_16x64", 544, 220416),
-    ENTRY("w8a16_gemm_hopper_32x32", 544, 228864),
-    ENTRY("w8a16_gemm_hopper_32x64", 544, 218624),
+    ENTRY("w8a16_gemm_hopper_16x144", 608, 222720), ENTRY("w8a16_gemm_hopper_16x16", 288, 214528),
+    ENTRY("w8a16_gemm_hopper_16x64", 544, 232448),  ENTRY("w8a16_gemm_hopper_16x96", 800, 217088),
+    ENTRY("w8a16_gemm_hopper_32x144", 608, 217088), ENTRY("w8a16_gemm_hopper_32x16", 288, 229376),
+    ENTRY("w8a16_gemm_hopper_32x32", 288, 232448),  ENTRY("w8a16_gemm_hopper_32x64", 544, 218112),
+    ENTRY("w8a16_gemm_hopper_32x96", 416, 220160),
 };
 static struct build_entry pipe128_entries[] = {ENTRY("w8a16_gemm_pipe128", 256, 54272)};
 static struct build_entry pipelined_entries[] = {ENTRY("w8a16_gemm_pipelined", 256, 0)};
@@ -61,9 +62,11 @@ static struct build_constant m64_constants[] = {{"FP8_BLOCK", 128}, {"M_TILE", 6
 static struct build_constant rows_constants[] = {{"FP8_BLOCK", 128}, {"N_TILE", 64}};
 static const uint32_t objects[MODULES][1] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}};
 static const char *const blobs[] = {
-    "FAKE w8a16_gemm_hopper_128x128 w8a16_gemm_hopper_64x128 w8a16_gemm_hopper_64x64",
-    "FAKE w8a16_gemm_hopper_16x32 w8a16_gemm_hopper_16x64 w8a16_gemm_hopper_32x32 "
-    "w8a16_gemm_hopper_32x64",
+    "FAKE w8a16_gemm_hopper_128x128 w8a16_gemm_hopper_128x64 w8a16_gemm_hopper_64x128 "
+    "w8a16_gemm_hopper_64x192 w8a16_gemm_hopper_64x64",
+    "FAKE w8a16_gemm_hopper_16x144 w8a16_gemm_hopper_16x16 w8a16_gemm_hopper_16x64 "
+    "w8a16_gemm_hopper_16x96 w8a16_gemm_hopper_32x144 w8a16_gemm_hopper_32x16 "
+    "w8a16_gemm_hopper_32x32 w8a16_gemm_hopper_32x64 w8a16_gemm_hopper_32x96",
     "FAKE w8a16_gemm_pipe128",
     "FAKE w8a16_gemm_pipelined",
     "FAKE w8a16_gemm_pipelined_m32",
@@ -272,7 +275,7 @@ static void test_bind(void **state)
 
     assert_int_equal(ship(family, 1u << PIPELINED, symbol_with_encode, NULL), KPK_OK);
     assert_true(family->ops.pipelined.id != 0);
-    assert_true(family->ops.m32.id == 0 && family->ops.hopper[W8A16_TWIN_16X32].id == 0);
+    assert_true(family->ops.m32.id == 0 && family->ops.hopper[W8A16_TWIN_16X16].id == 0);
 
     assert_int_equal(w8a16_bind(NULL, NULL, &family->ops), KPK_ERR_ARGUMENT);
     assert_true(family->ops.pipelined.id == 0);
@@ -488,7 +491,7 @@ static void test_rows_launch(void **state)
     assert_string_equal(route->entry, "w8a16_tc_rows_16");
     assert_int_equal(w8a16_gemm_pipelined_m32(ops, A, B, S, C, 65, 256, 384, NULL, route), KPK_OK);
     assert_int_equal(route->rows, W8A16_REFUSED_ROWS);
-    assert_string_equal(route->entry, "w8a16_gemm_hopper_64x64");
+    assert_string_equal(route->entry, "w8a16_gemm_hopper_16x16");
 
     unsigned long launches = fake_cuda_state()->launches;
     assert_int_equal(w8a16_tc_rows_launch(ops, A, B, S, C, 8, 160, 384, 384, 160, NULL, route),
@@ -518,7 +521,7 @@ static void test_twins(void **state)
     assert_int_equal(
         w8a16_gemm_pipelined_m32_strided(ops, A, B, S, C, 20, 40, 256, 264, 41, NULL, route),
         KPK_OK);
-    assert_launch("w8a16_gemm_hopper_32x32", 2, 1, 544, 228864);
+    assert_launch("w8a16_gemm_hopper_16x16", 6, 1, 288, 214528);
     assert_string_equal(route->module, "w8a16_gemm_hopper_few");
     assert_int_equal(route->twin, W8A16_TAKEN);
     assert_int_equal(encoded, 2);
@@ -528,27 +531,27 @@ static void test_twins(void **state)
     assert_int_equal(maps[0].dims[1], 40);
     assert_int_equal(maps[0].stride, 256);
     assert_int_equal(maps[0].box[0], 128);
-    assert_int_equal(maps[0].box[1], 32);
+    assert_int_equal(maps[0].box[1], 16);
     assert_int_equal(maps[1].type, 9);
     assert_int_equal(maps[1].address, A);
     assert_int_equal(maps[1].dims[0], 256);
     assert_int_equal(maps[1].dims[1], 20);
     assert_int_equal(maps[1].stride, 264 * 2);
     assert_int_equal(maps[1].box[0], 64);
-    assert_int_equal(maps[1].box[1], 32);
+    assert_int_equal(maps[1].box[1], 16);
     assert_int_equal(maps[0].swizzle, 3);
     assert_int_equal(maps[1].swizzle, 3);
     assert_int_equal(maps[1].rank, 2);
     assert_int_equal(w8a16_gemm_pipelined(ops, A, B, S, C, 2048, 256, 256, NULL, route), KPK_OK);
-    assert_launch("w8a16_gemm_hopper_64x64", 128, 1, 640, 231424);
+    assert_launch("w8a16_gemm_hopper_64x64", 128, 1, 384, 214016);
     assert_int_equal(w8a16_gemm_pipelined(ops, A, B, S, C, 2048, 12288, 256, NULL, route), KPK_OK);
-    assert_launch("w8a16_gemm_hopper_128x128", 132, 1, 384, 232448);
+    assert_launch("w8a16_gemm_hopper_128x128", 132, 1, 384, 230400);
 
     encode_result = 1;
     assert_int_equal(w8a16_gemm_pipelined(ops, A, B, S, C, 4, 256, 256, NULL, route),
                      KPK_ERR_DRIVER);
     assert_message(family,
-                   "w8a16_gemm_hopper_16x32: the tensor map of weight (256 x 256, pitch 256) "
+                   "w8a16_gemm_hopper_16x16: the tensor map of weight (256 x 256, pitch 256) "
                    "was refused with CUDA error 1");
 
     /* A driver without tensor maps, and a caller who asks: the named kernels. */

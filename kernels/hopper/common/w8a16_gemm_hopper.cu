@@ -1,75 +1,82 @@
-// w8a16_gemm_hopper_64x64, _64x128, _128x128 (rows x columns of C per tile): the "tile" contract on sm_90a with wgmma.
+// w8a16_gemm_hopper_ROWSxCOLUMNS (of C per tile): the "tile" contract on sm_90a with wgmma.
 //
-// COLUMN_GROUPS x SPLIT warpgroups multiply: each owns 64 columns and every SPLIT-th K block; the first of a column
-// group adds the products of the others, handed over through shared memory. A cluster's blocks share rows of A: each
-// fetches one half of a K block for both. Arguments and grid: w8a16_hopper.cuh.
+// COLUMN_GROUPS x SPLIT warpgroups multiply: each owns 64 columns and every SPLIT-th K block. Where two share out K,
+// each adds both products, in order, for its half of the rows: they hand each other the other half through shared
+// memory. A cluster's blocks share rows of A: each fetches one half of a K block for both. Arguments and grid:
+// w8a16_hopper.cuh.
 #include "w8a16_hopper.cuh"
 
 constexpr u32 GROUP_THREADS = 128; // of a warpgroup
 constexpr u32 GROUP_COLUMNS = 64;  // wgmma's M
-constexpr u32 MAX_PRODUCTS = 3; // product buffers of a block
+constexpr u32 MAX_GROUPS = 4;      // column groups, and warpgroups that multiply
 
-// Named barriers; 0 is __syncthreads'. A product buffer is full when its owner has come to FULL + its number, empty when
-// the adding warpgroup has come to EMPTY + its number.
-enum : u32 { STORE_BARRIER = 1, FULL = 2, EMPTY = FULL + MAX_PRODUCTS };
+// Named barriers; 0 is __syncthreads'.
+enum : u32 { EXCHANGE = 1 /* + column group */, STORE = EXCHANGE + MAX_GROUPS /* + warpgroup */ };
 
-// Comes to barrier `base` + `product` and waits for the other warpgroup, or does not wait.
-template <u32 base, bool waits> DEVICE void meet(u32 product)
-{
-    constexpr u32 BOTH = 2 * GROUP_THREADS;
-    if (product == 0)
-        waits ? fixed_barrier_wait<base, BOTH>() : fixed_barrier_arrive<base, BOTH>();
-    else if (product == 1)
-        waits ? fixed_barrier_wait<base + 1, BOTH>() : fixed_barrier_arrive<base + 1, BOTH>();
-    else
-        waits ? fixed_barrier_wait<base + 2, BOTH>() : fixed_barrier_arrive<base + 2, BOTH>();
-}
-
-// `adding` and `handing` are the registers per thread of the warpgroups that add and that hand products over, and
-// `halves` the halves of a K block that they hold decoded, 1 or 2.
-template <u32 rows, u32 column_groups, u32 split, u32 cluster, u32 stages, u32 adding, u32 handing, u32 halves>
-struct Shape {
+// `registers` per thread of the warpgroups that multiply.
+template <u32 rows, u32 column_groups, u32 split, u32 cluster, u32 stages, u32 registers> struct Shape {
     static constexpr u32 ROWS = rows, COLUMN_GROUPS = column_groups, SPLIT = split, CLUSTER = cluster;
-    static constexpr u32 STAGES = stages, HALVES = halves;
+    static constexpr u32 STAGES = stages;
     static constexpr u32 COLUMNS = GROUP_COLUMNS * column_groups;
-    static constexpr u32 FLOATS = rows / 2; // of a warpgroup's 64 x rows accumulator, per thread
+    static constexpr u32 FLOATS = rows / 2;         // of a warpgroup's 64 x rows product, per thread
+    static constexpr u32 OUTPUTS = FLOATS / split;  // of those, what a party adds
+    static constexpr u32 PART_ROWS = rows / split;  // the rows that these are
     static constexpr u32 CONSUMERS = GROUP_THREADS * column_groups * split;
     static constexpr u32 THREADS = CONSUMERS + GROUP_THREADS; // one copies: the others take its warpgroup's registers
-    static constexpr u32 ADDING_REGISTERS = adding, HANDING_REGISTERS = handing, COPYING_REGISTERS = 24;
+    static constexpr u32 REGISTERS = registers, COPYING_REGISTERS = 24;
+    static constexpr u32 LAUNCHED_REGISTERS = 65536 / THREADS / 8 * 8; // at most 255
 
     static constexpr u32 WEIGHT_BYTES = COLUMNS * WEIGHT_ROW;
     static constexpr u32 HALF_BYTES = rows * HALF * 2;
     static constexpr u32 STAGE_BYTES = WEIGHT_BYTES + 2 * HALF_BYTES;
-    static constexpr u32 PRODUCT_BYTES = GROUP_THREADS * FLOATS * 4;
-    static constexpr u32 OUT_PITCH = COLUMNS + 8; // bf16 elements
+    static constexpr u32 PRODUCT_BYTES = GROUP_THREADS * OUTPUTS * 4; // handed over by one party
+    static constexpr u32 BUFFERS = 2;
+    static constexpr u32 OUT_BYTES = PART_ROWS * GROUP_COLUMNS * 2; // of a warpgroup
     static constexpr u32 PRODUCTS = HEADER + stages * STAGE_BYTES;
-    static constexpr u32 OUT = PRODUCTS + column_groups * (split - 1) * PRODUCT_BYTES;
-    static constexpr u32 BYTES = OUT + rows * OUT_PITCH * 2;
+    static constexpr u32 OUT = PRODUCTS + (split == 1 ? 0 : BUFFERS * column_groups * split * PRODUCT_BYTES);
+    static constexpr u32 BYTES = OUT + column_groups * split * OUT_BYTES;
 
     static_assert(HALF_BYTES % 1024 == 0 && WEIGHT_BYTES % 1024 == 0, "every tile begins on an atom of the swizzle");
     static_assert(cluster == 1 || cluster == 2, "a cluster shares the two halves of a block of A");
-    static_assert(column_groups * (split - 1) <= MAX_PRODUCTS, "there are named barriers for this many products");
+    static_assert(split == 1 || split == 2, "each party adds for its half of the rows");
+    static_assert(column_groups * split <= MAX_GROUPS, "there are named barriers for this many warpgroups");
+    static_assert(CONSUMERS * REGISTERS + GROUP_THREADS * COPYING_REGISTERS <=
+                      THREADS * (LAUNCHED_REGISTERS < 255 ? LAUNCHED_REGISTERS : 248),
+                  "there are as many registers as the warpgroups take, or they would wait for ever");
     static_assert(stages > split, "a warpgroup holds one stage while it waits for its next");
     static_assert(stages <= MAX_STAGES, "the header has barriers for this many");
 };
 
 // ---- The multiplying warpgroups ----------------------------------------------------------------------
 
-// A fragments of one half of a K block; `address` is that of this lane's weights in window 0 of the block.
+// Where this lane's weights of window 0 lie in a weight tile, for the column that is its row of the MMA: the copy
+// engine puts 16-byte chunk c of row r at chunk c ^ (r % 8). wgmma reads A in its order of K: a lane loads pairs.
+DEVICE u32 pair_offset(u32 column)
+{
+    return column * WEIGHT_ROW + (column % 8 << 4) + threadIdx.x % 4 * 2;
+}
+
+// The A fragment of one window; `address` is that of this lane's weights in window 0 of the block. A NaN code gives a
+// NaN, or with `exact` a zero.
+template <bool exact> DEVICE void decode_window(u32 (&a)[4], u32 address, u32 window)
+{
+    const u32 at = address ^ window << 4;
+    u32 codes[4] = {shared_load_u16<0>(at), shared_load_u16<8 * WEIGHT_ROW>(at), shared_load_u16<8>(at),
+                    shared_load_u16<8 * WEIGHT_ROW + 8>(at)};
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        if constexpr (exact)
+            codes[i] = without_nan(codes[i]);
+        a[i] = bf16x2_from_f16x2(f16x2_from_e4m3(codes[i]));
+    }
+}
+
+// Those of one half of a K block.
 DEVICE void decode(u32 (&a)[WINDOWS][4], u32 address, u32 first_window)
 {
-    u32 largest = 0;
 #pragma unroll
     for (u32 window = 0; window < WINDOWS; window++)
-        decode_window(a[window], window_of(address, first_window + window), largest);
-    if (has_nan(largest)) {
-#pragma unroll
-        for (u32 window = 0; window < WINDOWS; window++)
-#pragma unroll
-            for (u32 i = 0; i < 4; i++)
-                a[window][i] = without_nan(a[window][i]);
-    }
-    __syncwarp();
+        decode_window<false>(a[window], address, first_window + window);
 }
 
 template <u32 ROWS> DEVICE void multiply(float (&inner)[ROWS / 2], const u32 (&a)[4], u64 b, u32 accumulate)
@@ -91,144 +98,176 @@ DEVICE void multiply_half(float (&inner)[ROWS / 2], const u32 (&a)[WINDOWS][4], 
     wgmma_commit();
 }
 
-// One warpgroup's part in the sums of its column group: it adds, or hands its products over. A thread reads what the
-// thread of its place in another warpgroup wrote.
-template <class S, bool ADDS> struct Sum {
-    u8 *products; // [SPLIT - 1] of the column group
-    u32 first;    // its first product buffer in the block
-    u32 split;    // 0 for the warpgroup that adds
-
-    DEVICE float4 *buffer(u32 of) const
-    {
-        return reinterpret_cast<float4 *>(products + (of - 1) * S::PRODUCT_BYTES) + threadIdx.x % GROUP_THREADS;
-    }
-
-    // Before the first product: all buffers are empty.
-    DEVICE void open() const
-    {
-        if constexpr (ADDS)
+// inner once more, where a weight of this warp's 16 columns is NaN: by the warp's own MMA, which gives wgmma's bits and
+// its layout, so that the other warps of the warpgroup need not know.
+template <class S> DEVICE void multiply_again(float (&inner)[S::FLOATS], u32 weights, u32 rows)
+{
+    const u32 lane = threadIdx.x % WARP, row = lane % 8, chunk = lane / 8 % 2; // for ldmatrix: half the lanes
+#pragma unroll 1
+    for (u32 window = 0; window < 2 * WINDOWS; window++) {
+        const u32 at = rows + window / WINDOWS * S::HALF_BYTES + row * HALF * 2 +
+                       ((window % WINDOWS * 2 + chunk ^ row) << 4);
+        u32 a[4], b[2];
+        decode_window<true>(a, weights, window);
 #pragma unroll
-            for (u32 of = 1; of < S::SPLIT; of++)
-                meet<EMPTY, false>(first + of - 1);
+        for (u32 j = 0; j < S::ROWS / 8; j++) {
+            float d[4] = {};
+#pragma unroll
+            for (u32 i = 0; i < 4; i++)
+                d[i] = window == 0 ? 0.0f : inner[4 * j + i];
+            ldmatrix_x2(b, at + j * 8 * HALF * 2);
+            mma_m16n8k16(d, a, b);
+#pragma unroll
+            for (u32 i = 0; i < 4; i++)
+                inner[4 * j + i] = d[i];
+        }
+    }
+}
+
+// One warpgroup's part in the sums of its column group. A thread reads what the thread of its place in the other party
+// wrote. `party` 0 has the earlier K block of a turn, and the lower rows.
+template <class S, u32 party> struct Sum {
+    u8 *products; // of the column group: [BUFFERS][SPLIT], by the party that reads
+    u32 barrier;  // the column group's named barrier
+    u32 turn;
+    float outer[S::OUTPUTS], mine[S::SPLIT == 1 ? 1 : S::OUTPUTS];
+
+    DEVICE float4 *buffer(u32 reader) const
+    {
+        u8 *at = products + (turn % S::BUFFERS * S::SPLIT + reader) * S::PRODUCT_BYTES;
+        return reinterpret_cast<float4 *>(at) + threadIdx.x % GROUP_THREADS;
     }
 
-    // After the last: leaves no barrier half full.
-    DEVICE void close() const
+    DEVICE void clear()
     {
-        if constexpr (!ADDS)
-            meet<EMPTY, true>(first + split - 1);
+#pragma unroll
+        for (u32 i = 0; i < S::OUTPUTS; i++)
+            outer[i] = 0.0f;
     }
 
-    // Takes this warpgroup's own product: into outer, or into its buffer.
-    DEVICE void take(float (&outer)[S::FLOATS], const float (&inner)[S::FLOATS], float scale) const
+    // Takes this party's product, so that inner is free.
+    DEVICE void take(const float (&inner)[S::FLOATS], float scale)
     {
-        if constexpr (ADDS) {
+        if constexpr (S::SPLIT == 1) {
 #pragma unroll
             for (u32 i = 0; i < S::FLOATS; i++)
                 outer[i] = __fadd_rn(outer[i], __fmul_rn(inner[i], scale));
         } else {
-            float4 *to = buffer(split);
-            meet<EMPTY, true>(first + split - 1);
+            constexpr u32 MINE = party * S::OUTPUTS, OTHERS = (1 - party) * S::OUTPUTS;
+            float4 *to = buffer(1 - party);
 #pragma unroll
-            for (u32 i = 0; i < S::FLOATS; i += 4)
-                to[i / 4 * GROUP_THREADS] = make_float4(__fmul_rn(inner[i], scale), __fmul_rn(inner[i + 1], scale),
-                                                        __fmul_rn(inner[i + 2], scale), __fmul_rn(inner[i + 3], scale));
-            meet<FULL, false>(first + split - 1);
+            for (u32 i = 0; i < S::OUTPUTS; i += 4)
+                to[i / 4 * GROUP_THREADS] =
+                    make_float4(__fmul_rn(inner[OTHERS + i], scale), __fmul_rn(inner[OTHERS + i + 1], scale),
+                                __fmul_rn(inner[OTHERS + i + 2], scale), __fmul_rn(inner[OTHERS + i + 3], scale));
+#pragma unroll
+            for (u32 i = 0; i < S::OUTPUTS; i++)
+                mine[i] = __fmul_rn(inner[MINE + i], scale);
         }
     }
 
-    // Adds the products of the `others` K blocks after this warpgroup's last that other warpgroups computed: all, or
-    // fewer at the end of K.
-    DEVICE void gather(float (&outer)[S::FLOATS], u32 others) const
+    // Adds a turn's products; at the end of K the second party may have none.
+    DEVICE void gather(bool both)
     {
-        if constexpr (ADDS) {
+        if constexpr (S::SPLIT == 2) {
+            named_barrier(barrier, 2 * GROUP_THREADS);
+            const float4 *from = buffer(party);
 #pragma unroll
-            for (u32 of = 1; of < S::SPLIT; of++) {
-                if (of > others)
-                    return;
-                const float4 *from = buffer(of);
-                meet<FULL, true>(first + of - 1);
+            for (u32 i = 0; i < S::OUTPUTS; i += 4) {
+                const float4 v = party == 1 || both ? from[i / 4 * GROUP_THREADS] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                const float product[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
-                for (u32 i = 0; i < S::FLOATS; i += 4) {
-                    const float4 product = from[i / 4 * GROUP_THREADS];
-                    outer[i] = __fadd_rn(outer[i], product.x);
-                    outer[i + 1] = __fadd_rn(outer[i + 1], product.y);
-                    outer[i + 2] = __fadd_rn(outer[i + 2], product.z);
-                    outer[i + 3] = __fadd_rn(outer[i + 3], product.w);
+                for (u32 j = 0; j < 4; j++) {
+                    const float earlier = party == 0 ? mine[i + j] : product[j];
+                    const float later = party == 0 ? product[j] : mine[i + j];
+                    outer[i + j] = __fadd_rn(outer[i + j], earlier);
+                    if (both)
+                        outer[i + j] = __fadd_rn(outer[i + j], later);
                 }
-                meet<EMPTY, false>(first + of - 1);
             }
+            turn++;
         }
     }
 };
 
-// A tile of C through shared memory, so that its rows are written in long pieces; by the adding warpgroups.
-template <class S> DEVICE void store(const Args &args, Place tile, u8 *memory, u32 group, const float (&outer)[S::FLOATS])
+// A warpgroup's part of a tile of C, through shared memory so that its rows are written in long pieces.
+template <class S>
+DEVICE void store(const Args &args, Place at, u8 *memory, u32 warpgroup, const float (&outer)[S::OUTPUTS])
 {
-    constexpr u32 THREADS = S::COLUMN_GROUPS * GROUP_THREADS;
-    bf16 *out = reinterpret_cast<bf16 *>(memory + S::OUT); // [ROWS][OUT_PITCH]
-    const u32 lane = threadIdx.x % WARP, thread = group * GROUP_THREADS + threadIdx.x % GROUP_THREADS;
-    const u32 column = thread / WARP * 16 + lane / 4;
-    named_barrier(STORE_BARRIER, THREADS); // the last tile has been read out
+    bf16 *out = reinterpret_cast<bf16 *>(memory + S::OUT + warpgroup * S::OUT_BYTES); // [PART_ROWS][GROUP_COLUMNS]
+    const u32 thread = threadIdx.x % GROUP_THREADS, lane = thread % WARP, column = thread / WARP * 16 + lane / 4;
+    named_barrier(STORE + warpgroup, GROUP_THREADS); // the last tile has been read out
 #pragma unroll
-    for (u32 j = 0; j < S::ROWS / 8; j++)
+    for (u32 j = 0; j < S::PART_ROWS / 8; j++)
 #pragma unroll
         for (u32 i = 0; i < 4; i++)
-            out[(j * 8 + lane % 4 * 2 + i % 2) * S::OUT_PITCH + column + i / 2 * 8] = bf16_from_f32(outer[4 * j + i]);
-    named_barrier(STORE_BARRIER, THREADS);
-    write_rows<S>(args, tile, out, thread, THREADS);
+            out[out_place<GROUP_COLUMNS>(j * 8 + lane % 4 * 2 + i % 2, column + i / 2 * 8)] =
+                bf16_from_f32(outer[4 * j + i]);
+    named_barrier(STORE + warpgroup, GROUP_THREADS);
+    write_rows<S::PART_ROWS, GROUP_COLUMNS>(args, at, out, thread, GROUP_THREADS);
 }
 
-template <class S, bool ADDS> DEVICE void consume(const Args &args, u32 shared, u8 *memory, u32 group, u32 split)
+// A product is there: checks it, hands its stage back and takes it into the sums.
+template <class S, class Sums>
+DEVICE void finish(float (&inner)[S::FLOATS], Sums &sum, float scale, u32 shared, u32 weights, u32 stage)
+{
+    const u32 offset = stage * S::STAGE_BYTES;
+    if (has_nan(inner[0], inner[2]))
+        multiply_again<S>(inner, weights + offset, shared + HEADER + offset + S::WEIGHT_BYTES);
+    release<S>(shared, stage);
+    sum.take(inner, scale);
+}
+
+template <class S, u32 party> DEVICE void consume(const Args &args, u32 shared, u8 *memory, u32 group)
 {
     const u32 blocks = args.K / FP8_BLOCK, thread = threadIdx.x % GROUP_THREADS;
-    const u32 weights = shared + HEADER + weight_offset(group * GROUP_COLUMNS + thread / WARP * 16 + thread % WARP / 4);
-    const u32 products = group * (S::SPLIT - 1);
-    const Sum<S, ADDS> sum = {memory + S::PRODUCTS + products * S::PRODUCT_BYTES, products, split};
-    float outer[S::FLOATS], inner[S::FLOATS];
-    u32 a[S::HALVES][WINDOWS][4];
+    const u32 weights = shared + HEADER + pair_offset(group * GROUP_COLUMNS + thread / WARP * 16 + thread % WARP / 4);
+    Sum<S, party> sum;
+    sum.products = memory + S::PRODUCTS + group * S::BUFFERS * S::SPLIT * S::PRODUCT_BYTES;
+    sum.barrier = EXCHANGE + group, sum.turn = 0;
+    float inner[S::FLOATS];
+    u32 a[2][WINDOWS][4]; // of each half of a K block
     u32 blocks_before = 0; // this block's tiles so far
 
-    sum.open();
     for (u32 tile = blockIdx.x / S::CLUSTER; tile < tile_count<S>(args); tile += gridDim.x / S::CLUSTER) {
-        const Place at = place<S>(args, tile);
-        const u32 scale_row = min(at.column + group * GROUP_COLUMNS, args.N - 1) / FP8_BLOCK;
-        const u32 scale0 = scale_row * blocks; // there are fewer than 2^32 scales
-        Ring<S::STAGES> ring(blocks_before + split);
-#pragma unroll
-        for (u32 i = 0; i < S::FLOATS; i++)
-            outer[i] = 0.0f;
+        Place at = place<S>(args, tile);
+        at.column += group * GROUP_COLUMNS, at.row += party * S::PART_ROWS;
+        const u32 scale0 = min(at.column, args.N - 1) / FP8_BLOCK * blocks; // there are fewer than 2^32 scales
+        Ring<S::STAGES> ring(blocks_before + party);
+        float scale = 0.0f; // of the last product
+        sum.clear();
 
-        for (u32 block = split; block < blocks; block += S::SPLIT) {
-            const float scale = block >= S::SPLIT ? args.bs[scale0 + block - S::SPLIT] : 0.0f; // of the last product
+        for (u32 block = party; block < blocks; block += S::SPLIT) {
             const u32 offset = ring.stage * S::STAGE_BYTES, rows = shared + HEADER + offset + S::WEIGHT_BYTES;
             wait(full_barrier(shared, ring.stage), ring.parity);
-            wgmma_wait<S::HALVES - 1>(); // the registers of the first half are free
+            wgmma_wait<1>(); // the registers of the first half are free
             decode(a[0], weights + offset, 0);
             wgmma_wait<0>();
-            if (block >= S::SPLIT) {
-                release<S>(shared, ring.before(S::SPLIT));
-                sum.take(outer, inner, scale);
-            }
-            multiply_half<S::ROWS>(inner, a[0], rows, true);
-            wgmma_wait<S::HALVES - 1>(); // and those of the second
-            decode(a[S::HALVES - 1], weights + offset, WINDOWS);
-            multiply_half<S::ROWS>(inner, a[S::HALVES - 1], rows + S::HALF_BYTES, false);
             if (block >= S::SPLIT)
-                sum.gather(outer, S::SPLIT - 1);
+                finish<S>(inner, sum, scale, shared, weights, ring.before(S::SPLIT));
+            scale = args.bs[scale0 + block]; // here, so that it has come when its product is there
+            multiply_half<S::ROWS>(inner, a[0], rows, true);
+            wgmma_wait<1>(); // and those of the second
+            decode(a[1], weights + offset, WINDOWS);
+            multiply_half<S::ROWS>(inner, a[1], rows + S::HALF_BYTES, false);
+            if (block >= S::SPLIT)
+                sum.gather(true);
             ring.advance(S::SPLIT);
         }
         wgmma_wait<0>();
-        if (split < blocks) {
-            release<S>(shared, ring.before(S::SPLIT));
-            sum.take(outer, inner, args.bs[scale0 + (blocks - 1 - split) / S::SPLIT * S::SPLIT + split]);
-            sum.gather(outer, (blocks - 1) % S::SPLIT);
+        if (party < blocks)
+            finish<S>(inner, sum, scale, shared, weights, ring.before(S::SPLIT));
+        // A party with one block fewer has come to one turn fewer.
+        if (party < blocks && (party == 0 || blocks % S::SPLIT == 0))
+            sum.gather(blocks % S::SPLIT == 0);
+        else if (S::SPLIT == 2) {
+            if (party < blocks)
+                sum.gather(true);
+            sum.gather(false);
         }
-        if constexpr (ADDS)
-            store<S>(args, at, memory, group, outer);
+        store<S>(args, at, memory, group * S::SPLIT + party, sum.outer);
         blocks_before += blocks;
     }
-    sum.close();
 }
 
 // ---- The block ---------------------------------------------------------------------------------------
@@ -237,31 +276,26 @@ template <class S> DEVICE void run(const Args &args)
 {
     extern __shared__ __align__(1024) u8 memory[];
     const u32 shared = smem_address(memory);
-    if (threadIdx.x == 0) {
-        for (u32 stage = 0; stage < S::STAGES; stage++) {
-            mbarrier_init(full_barrier(shared, stage), 1);
-            mbarrier_init(empty_barrier(shared, stage), S::COLUMN_GROUPS * GROUP_THREADS / WARP * S::CLUSTER);
-        }
-        fence_mbarrier_init();
-    }
+    if (threadIdx.x == S::CONSUMERS)
+        start<S>(args, shared, S::COLUMN_GROUPS * GROUP_THREADS / WARP);
     __syncthreads();
     if constexpr (S::CLUSTER > 1) { // the other block's copies and arrivals need these barriers
         cluster_arrive();
         cluster_wait();
     }
     const u32 warpgroup = __shfl_sync(~0u, threadIdx.x / GROUP_THREADS, 0); // uniform, and known to be
-    const u32 group = warpgroup % S::COLUMN_GROUPS, split = warpgroup / S::COLUMN_GROUPS;
-    if (split >= S::SPLIT) {
+    const u32 group = warpgroup % S::COLUMN_GROUPS, party = warpgroup / S::COLUMN_GROUPS;
+    if (party >= S::SPLIT) {
         registers_give<S::COPYING_REGISTERS>();
         if (threadIdx.x == S::CONSUMERS)
             produce<S>(args, shared);
         __syncwarp();
-    } else if (split == 0) {
-        registers_take<S::ADDING_REGISTERS>();
-        consume<S, true>(args, shared, memory, group, split);
-    } else {
-        registers_take<S::HANDING_REGISTERS>();
-        consume<S, false>(args, shared, memory, group, split);
+    } else if (party == 0) {
+        registers_take<S::REGISTERS>();
+        consume<S, 0>(args, shared, memory, group);
+    } else if constexpr (S::SPLIT > 1) {
+        registers_take<S::REGISTERS>();
+        consume<S, 1>(args, shared, memory, group);
     }
     if constexpr (S::CLUSTER > 1) { // the other block may still arrive at this one's barriers
         cluster_arrive();
@@ -269,8 +303,8 @@ template <class S> DEVICE void run(const Args &args)
     }
 }
 
-#define W8A16_HOPPER(tile, rows, column_groups, split, cluster, adding, handing, halves)                            \
-    using Shape_##tile = Shape<rows, column_groups, split, cluster, STAGES_##tile, adding, handing, halves>;        \
+#define W8A16_HOPPER(tile, rows, column_groups, split, cluster, registers)                                          \
+    using Shape_##tile = Shape<rows, column_groups, split, cluster, STAGES_##tile, registers>;                      \
     static_assert(Shape_##tile::THREADS == KPK_BLOCK_w8a16_gemm_hopper_##tile, "the description gives this block"); \
     static_assert(Shape_##tile::BYTES == KPK_SMEM_w8a16_gemm_hopper_##tile, "the description gives this size");     \
     extern "C" __global__ void __cluster_dims__(cluster, 1, 1) __launch_bounds__(Shape_##tile::THREADS, 1)          \
@@ -281,6 +315,8 @@ template <class S> DEVICE void run(const Args &args)
         run<Shape_##tile>({&weights, &a, bs, C, M, N, K, ldc});                                                     \
     }
 
-W8A16_HOPPER(64x64, 64, 1, 4, 1, 144, 104, 2)
-W8A16_HOPPER(64x128, 64, 2, 2, 1, 120, 104, 1)
-W8A16_HOPPER(128x128, 128, 2, 1, 2, 240, 240, 2)
+W8A16_HOPPER(64x64, 64, 1, 2, 1, 208)
+W8A16_HOPPER(64x128, 64, 2, 1, 1, 208)
+W8A16_HOPPER(64x192, 64, 3, 1, 1, 152)
+W8A16_HOPPER(128x64, 128, 1, 1, 1, 240)
+W8A16_HOPPER(128x128, 128, 2, 1, 2, 240)

@@ -12,7 +12,6 @@
 #ifndef KERNELS_HOPPER_COMMON_W8A16_HOPPER_CUH
 #define KERNELS_HOPPER_COMMON_W8A16_HOPPER_CUH
 
-#include "e4m3.cuh"
 #include "ptx.cuh"
 
 static_assert(FP8_BLOCK == 128, "one scale per 128 x 128 block of the weight is the checkpoint's format");
@@ -53,6 +52,8 @@ template <class S> DEVICE u32 tile_count(const Args &args)
 template <class S> DEVICE Place place(const Args &args, u32 tile)
 {
     const u32 columns = cluster_columns<S>(args.N), all_rows = (args.M + S::ROWS - 1) / S::ROWS;
+    if (all_rows == 1) // saves divisions where they would delay the first copy
+        return {0, (tile * S::CLUSTER + blockIdx.x % S::CLUSTER) * S::COLUMNS};
     const u32 group = tile / (GROUP_ROWS * columns), in_group = tile % (GROUP_ROWS * columns);
     const u32 rows = min(GROUP_ROWS, all_rows - group * GROUP_ROWS);
     return {(group * GROUP_ROWS + in_group % rows) * S::ROWS,
@@ -102,14 +103,26 @@ template <u32 stages> struct Ring {
     }
 };
 
+// One thread's work before the block's first barrier; `readers` warps of each block of the cluster read a stage. The
+// barriers' places are known to the compiler: by lanes they would be made one after the other too, and 0.8 us later.
+template <class S> DEVICE void start(const Args &args, u32 shared, u32 readers)
+{
+    tensor_map_prefetch(args.weights);
+    tensor_map_prefetch(args.rows);
+#pragma unroll
+    for (u32 stage = 0; stage < S::STAGES; stage++) {
+        mbarrier_init(full_barrier(shared, stage), 1);
+        mbarrier_init(empty_barrier(shared, stage), readers * S::CLUSTER);
+    }
+    fence_mbarrier_init();
+}
+
 // ---- The copying thread ------------------------------------------------------------------------------
 
 template <class S> DEVICE void produce(const Args &args, u32 shared)
 {
     const u32 blocks = args.K / FP8_BLOCK, tiles = tile_count<S>(args);
     Ring<S::STAGES> ring(0);
-    tensor_map_prefetch(args.weights);
-    tensor_map_prefetch(args.rows);
     for (u32 tile = blockIdx.x / S::CLUSTER; tile < tiles; tile += gridDim.x / S::CLUSTER) {
         const Place at = place<S>(args, tile);
         for (u32 block = 0; block < blocks; block++) {
@@ -142,69 +155,67 @@ template <class S> DEVICE void release(u32 shared, u32 stage)
 }
 
 // ---- Decoding ----------------------------------------------------------------------------------------
+//
+// ldmatrix gives lane 4g + t the codes 4t..4t+3 of a window's 16 in column g. So slots 2t, 2t+1 of the MMA's K are the
+// window's K 4t, 4t+1, and slots 2t+8, 2t+9 its K 4t+2, 4t+3, in both operands: within a window the order of K does not
+// matter to the bits.
 
-// A magnitude's bits, at bf16's place for value * 2^-120, times 2^120 with the signs that bits 15 and 31 of `signs` give.
-DEVICE u32 to_bf16x2(u32 magnitude, u32 signs)
+// Where this lane's 16 bytes for ldmatrix lie in a weight tile of 16 columns, windows 0 and 1: lanes 0-15 name the
+// columns of window 0, lanes 16-31 those of window 1. The copy engine puts 16-byte chunk c of row r at c ^ (r % 8).
+DEVICE u32 weight_offset()
 {
-    return bf16x2_mul(magnitude, (signs & 0x80008000) | BF16X2_2_POW_120);
+    const u32 lane = threadIdx.x % WARP, column = lane % 16, window = lane / 16;
+    return column * WEIGHT_ROW + ((window ^ column % 8) << 4);
 }
 
-// NaN codes come out of the exact product as 480 or -480, which no other code gives: make them zeros.
-DEVICE u32 without_nan(u32 pair)
+// The same with the codes that are NaN made zeros of their sign.
+DEVICE u32 without_nan(u32 codes)
 {
-    const u32 difference = (pair & 0x7fff7fff) ^ 0x43f043f0;
-    if ((difference & 0xffff) == 0)
-        pair &= 0xffff8000;
-    if ((difference >> 16) == 0)
-        pair &= 0x8000ffff;
-    return pair;
+    const u32 nan = ((codes & 0x7f7f7f7f) + 0x01010101) & 0x80808080;
+    return codes & ~(nan - (nan >> 7));
 }
 
-// Where this lane's weights of window 0 lie in a stage's weight tile, for the column that is its row of the MMA: the
-// copy engine puts 16-byte chunk c of row r at chunk c ^ (r % 8). window_of turns it to another window.
-DEVICE u32 weight_offset(u32 column)
+// The MMA's A fragments of windows 2 * pair and the next; a NaN code gives a NaN, or with `exact` a zero.
+template <bool exact> DEVICE void decode_pair(u32 (&a)[2][4], u32 weights, u32 pair)
 {
-    return column * WEIGHT_ROW + (column % 8 << 4) + threadIdx.x % 4 * 2;
-}
-
-DEVICE u32 window_of(u32 address, u32 window)
-{
-    return address ^ window << 4;
-}
-
-// The MMA's A fragment of one window: columns c and c + 8, decoded; `address` is that of the window in column c.
-// `largest` keeps the largest magnitude per half of a register, 0x07f0 for a NaN code.
-DEVICE void decode_window(u32 (&a)[4], u32 address, u32 &largest)
-{
+    u32 codes[4]; // of columns g and g + 8 in the first window, then in the next
+    ldmatrix_x4(codes, weights ^ pair << 5);
 #pragma unroll
-    for (u32 i = 0; i < 2; i++) {
-        const u32 low = i == 0 ? shared_load_u16<0>(address) : shared_load_u16<8 * WEIGHT_ROW>(address);
-        const u32 high = i == 0 ? shared_load_u16<8>(address) : shared_load_u16<8 * WEIGHT_ROW + 8>(address);
-        const u32 q = __byte_perm(low, high, 0x1504); // low's codes in the upper byte of each half, high's in the lower
-        const u32 low_magnitude = (q >> 4) & 0x07f007f0, high_magnitude = (q << 4) & 0x07f007f0;
-        largest = u16x2_max(u16x2_max(largest, low_magnitude), high_magnitude);
-        a[i] = to_bf16x2(low_magnitude, q);
-        a[2 + i] = to_bf16x2(high_magnitude, q << 8);
+    for (u32 i = 0; i < 4; i++) {
+        if constexpr (exact)
+            codes[i] = without_nan(codes[i]);
+        bf16x2_from_e4m3(a[i / 2][i % 2], a[i / 2][2 + i % 2], codes[i]);
     }
 }
 
-DEVICE bool has_nan(u32 largest)
+// Whether a NaN weight went into an accumulator of columns g and g + 8: every row of C would hold it.
+DEVICE bool has_nan(float g, float g8)
 {
-    return (largest & 0xffff) == 0x07f0 || (largest >> 16) == 0x07f0;
+    return __any_sync(~0u, g != g || g8 != g8);
 }
 
 // ---- C -----------------------------------------------------------------------------------------------
 
-// Rows of a tile of C from shared memory, [rows][pitch] bf16, in pieces of 16 bytes where they fit.
-template <class S> DEVICE void write_rows(const Args &args, Place tile, const bf16 *out, u32 thread, u32 threads)
+// Where an element lies in a part of C in shared memory, bf16 [rows][columns]: in pieces of eight, piece p of row r at
+// piece p ^ (r / 2 % pieces), so that what the lanes of a fragment write lies in different banks.
+constexpr u32 PIECE = 8;
+
+template <u32 columns> DEVICE u32 out_place(u32 row, u32 column)
 {
-    constexpr u32 PIECE = 8, PIECES = S::COLUMNS / PIECE;
+    return row * columns + (column / PIECE ^ row / 2 % (columns / PIECE)) * PIECE + column % PIECE;
+}
+
+// Such a part to C at `at`, in pieces of 16 bytes where they fit.
+template <u32 rows, u32 columns>
+DEVICE void write_rows(const Args &args, Place at, const bf16 *out, u32 thread, u32 threads)
+{
+    constexpr u32 PIECES = columns / PIECE;
     const bool whole = args.ldc % PIECE == 0 && reinterpret_cast<u64>(args.C) % 16 == 0;
-    for (u32 i = thread; i < S::ROWS * PIECES; i += threads) {
-        const u32 row = tile.row + i / PIECES, n = tile.column + i % PIECES * PIECE;
+    for (u32 i = thread; i < rows * PIECES; i += threads) {
+        const u32 row = at.row + i / PIECES, n = at.column + i % PIECES * PIECE;
         if (row >= args.M || n >= args.N)
             continue;
-        const bf16 *from = out + i / PIECES * S::OUT_PITCH + i % PIECES * PIECE;
+        const bf16 *from = out + out_place<columns>(i / PIECES, i % PIECES * PIECE);
         bf16 *to = args.C + static_cast<u64>(row) * args.ldc + n;
         if (whole && n + PIECE <= args.N) {
             *reinterpret_cast<uint4 *>(to) = *reinterpret_cast<const uint4 *>(from);
