@@ -194,6 +194,7 @@ kpk_status kpk_make_image(const char *name, const kpk_open_desc *desc, kpk_image
         kpk_close(image);
         return kpk_report(desc, KPK_ERROR, KPK_ERR_MEMORY, "%s: no memory for an image", name);
     }
+    image->desc.driver_path = image->driver_path; /* the caller's may go; images copy this desc */
     *out_image = image;
     return KPK_OK;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -466,6 +467,29 @@ static void test_fork(void **state)
     lift(&pair);
 }
 
+/* An overlay of images whose desc's strings are gone since they were opened. */
+static void test_desc_is_copied(void **state)
+{
+    struct fixture *fixture = *state;
+    struct pair pair = {.bytes = build_write(&fixed)};
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    char *text = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(text != MAP_FAILED);
+    strcpy(text, "libcuda.so.1");
+    kpk_open_desc desc = fixture_desc(fixture);
+    desc.driver_path = text;
+    kpk_image *base = NULL;
+    assert_int_equal(kpk_open_memory(fixture->bytes.data, fixture->bytes.size, &desc, &base),
+                     KPK_OK);
+    assert_int_equal(kpk_open_memory(pair.bytes.data, pair.bytes.size, &desc, &pair.front), KPK_OK);
+    assert_int_equal(mprotect(text, size, PROT_NONE), 0);
+    assert_int_equal(kpk_overlay(base, pair.front, &pair.overlay), KPK_OK);
+    assert_int_equal(kpk_bind(pair.overlay, 0), KPK_OK);
+    kpk_close(base);
+    lift(&pair);
+    munmap(text, size);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_start, fixture_stop)
 
 int main(void)
@@ -481,6 +505,7 @@ int main(void)
         TEST(test_refused),
         TEST(test_constants_that_differ),
         TEST(test_fork),
+        TEST(test_desc_is_copied),
     };
     return cmocka_run_group_tests_name("runtime_overlay", tests, NULL, NULL);
 }
