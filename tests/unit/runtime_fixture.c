@@ -54,6 +54,13 @@ int fixture_stop(void **state)
     return (int)fake_cuda_state()->libraries;
 }
 
+kpk_status fixture_launch(struct fixture *fixture, const char *module, const char *entry,
+                          uint32_t smem)
+{
+    kpk_kernel kernel = kpk_resolve(fixture->image, module, entry);
+    return kpk_launch(fixture->image, kernel, grid_of(1, 1, 1), smem, NULL, NULL);
+}
+
 const char *fixture_file(const struct build_bytes *bytes)
 {
     static char path[64];

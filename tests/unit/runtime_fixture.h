@@ -2,6 +2,7 @@
 #define RUNTIME_FIXTURE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "../fake/cuda.h"
 #include "kpk_build.h"
@@ -28,6 +29,17 @@ kpk_status fixture_reopen(struct fixture *fixture);
 
 /* Writes the bytes to a new file in out/tests or /tmp; the path is static. */
 const char *fixture_file(const struct build_bytes *bytes);
+
+/* Holds when the last message has that part; for files that include cmocka.h. */
+#define assert_message(fixture, part)                                                              \
+    do {                                                                                           \
+        if (strstr((fixture)->message, part) == NULL)                                              \
+            fail_msg("'%s' does not say '%s'", (fixture)->message, part);                          \
+    } while (0)
+
+/* Launches the entry over one block, with nothing to pass. */
+kpk_status fixture_launch(struct fixture *fixture, const char *module, const char *entry,
+                          uint32_t smem);
 
 /* Uses all that the runtime offers on an image that may be hostile: nothing may crash. Aborts when
  * what was opened does not answer. */

@@ -11,19 +11,6 @@
 
 #include "runtime_fixture.h"
 
-#define assert_message(fixture, part)                                                              \
-    do {                                                                                           \
-        if (strstr((fixture)->message, part) == NULL)                                              \
-            fail_msg("'%s' does not say '%s'", (fixture)->message, part);                          \
-    } while (0)
-
-static kpk_status launch(struct fixture *fixture, const char *module, const char *entry,
-                         uint32_t smem)
-{
-    kpk_kernel kernel = kpk_resolve(fixture->image, module, entry);
-    return kpk_launch(fixture->image, kernel, grid_of(1, 1, 1), smem, NULL, NULL);
-}
-
 static void test_resolves_without_driver(void **state)
 {
     struct fixture *fixture = *state;
@@ -76,12 +63,12 @@ static void test_shared_memory_of_a_launch(void **state)
     struct fixture *fixture = *state;
     struct fake_cuda *fake = fake_cuda_state();
     assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
-    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "alpha", "one", 0), KPK_OK);
     assert_int_equal(fake->launch[0].smem, 1024);
-    assert_int_equal(launch(fixture, "alpha", "one", 100), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "alpha", "one", 100), KPK_OK);
     assert_int_equal(fake->launch[1].smem, 100);
-    assert_int_equal(launch(fixture, "alpha", "one", 1024), KPK_OK);
-    assert_int_equal(launch(fixture, "alpha", "one", 1025), KPK_ERR_SMEM);
+    assert_int_equal(fixture_launch(fixture, "alpha", "one", 1024), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "alpha", "one", 1025), KPK_ERR_SMEM);
     assert_message(fixture,
                    "'alpha:one': 1025 bytes of shared memory asked for, 1024 are declared");
     assert_int_equal(fake->launches, 3);
@@ -93,12 +80,12 @@ static void test_opts_in_to_shared_memory(void **state)
     struct fixture *fixture = *state;
     struct fake_cuda *fake = fake_cuda_state();
     assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
-    assert_int_equal(launch(fixture, "beta", "big", 0), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "beta", "big", 0), KPK_OK);
     assert_int_equal(fake->attributes, 1);
     assert_int_equal(fake->attribute_value, 200000);
     assert_int_equal(fake->launch[0].smem, 200000);
     /* Nothing is declared for beta:plain: it may take what the device has. */
-    assert_int_equal(launch(fixture, "beta", "plain", 100000), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "beta", "plain", 100000), KPK_OK);
     assert_int_equal(fake->attribute_value, 232448);
     assert_int_equal(fake->launch[1].smem, 100000);
 }
@@ -109,17 +96,17 @@ static void test_shared_memory_over_the_device(void **state)
     struct fake_cuda *fake = fake_cuda_state();
     fake->devices[0].max_smem_optin = 200999;
     assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
-    assert_int_equal(launch(fixture, "beta", "big", 0), KPK_ERR_SMEM);
+    assert_int_equal(fixture_launch(fixture, "beta", "big", 0), KPK_ERR_SMEM);
     assert_message(fixture, "'beta:big' needs 200000 bytes of dynamic and 1000 of static shared "
                             "memory, device 0 has 200999 for a block");
     assert_int_equal(kpk_absent_reason(fixture->image, "beta", "big"), KPK_ABSENT_LOAD_FAILED);
     unsigned messages = fixture->messages;
     unsigned long calls = fake_cuda_calls();
-    assert_int_equal(launch(fixture, "beta", "big", 0), KPK_ERR_SMEM);
+    assert_int_equal(fixture_launch(fixture, "beta", "big", 0), KPK_ERR_SMEM);
     assert_int_equal(fixture->messages, messages);
     assert_int_equal(fake_cuda_calls(), calls);
     assert_int_equal(fake->launches, 0);
-    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "alpha", "one", 0), KPK_OK);
 }
 
 static void test_block_of_the_caller(void **state)
@@ -181,7 +168,7 @@ static void test_foreign_handles(void **state)
 static void test_unbound(void **state)
 {
     struct fixture *fixture = *state;
-    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_ERR_NOT_BOUND);
+    assert_int_equal(fixture_launch(fixture, "alpha", "one", 0), KPK_ERR_NOT_BOUND);
     assert_message(fixture, "image in memory: the image is not bound to a device");
     assert_int_equal(kpk_preload(fixture->image, NULL, 0), KPK_ERR_NOT_BOUND);
     kpk_kernel two = kpk_resolve(fixture->image, "alpha", "two");
@@ -193,7 +180,7 @@ static void test_unbound(void **state)
     assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
     assert_non_null(kpk_driver_symbol(fixture->image, "cuInit"));
     assert_null(kpk_driver_symbol(fixture->image, "cuNoSuchFunction"));
-    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "alpha", "one", 0), KPK_OK);
 }
 
 static void test_entry_missing_in_cubin(void **state)
@@ -207,11 +194,11 @@ static void test_entry_missing_in_cubin(void **state)
     fixture->bytes = build_write(&image);
     assert_int_equal(fixture_reopen(fixture), KPK_OK);
     assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
-    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_ERR_LOAD);
+    assert_int_equal(fixture_launch(fixture, "alpha", "one", 0), KPK_ERR_LOAD);
     assert_message(fixture, "module 'alpha': its cubin has no entry 'one'");
     assert_int_equal(kpk_absent_reason(fixture->image, "alpha", "one"), KPK_ABSENT_LOAD_FAILED);
     assert_int_equal(kpk_absent_reason(fixture->image, "alpha", "two"), KPK_PRESENT);
-    assert_int_equal(launch(fixture, "alpha", "two", 0), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "alpha", "two", 0), KPK_OK);
 }
 
 static void test_preload(void **state)
@@ -230,8 +217,8 @@ static void test_preload(void **state)
     assert_int_equal(fake->calls[FAKE_cuLibraryGetKernel], 5);
     assert_int_equal(fake->calls[FAKE_cuFuncLoad], 1);
     unsigned long calls = fake_cuda_calls();
-    assert_int_equal(launch(fixture, "gamma", "bare", 0), KPK_ERR_ARGUMENT);
-    assert_int_equal(launch(fixture, "beta", "plain", 0), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "gamma", "bare", 0), KPK_ERR_ARGUMENT);
+    assert_int_equal(fixture_launch(fixture, "beta", "plain", 0), KPK_OK);
     assert_int_equal(fake_cuda_calls(), calls + 1);
 }
 
@@ -266,13 +253,13 @@ static void test_trim(void **state)
     struct fake_cuda *fake = fake_cuda_state();
     assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
     kpk_trim(fixture->image);
-    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "alpha", "one", 0), KPK_OK);
     kpk_trim(fixture->image);
-    assert_int_equal(launch(fixture, "beta", "big", 0), KPK_OK);
-    assert_int_equal(launch(fixture, "beta", "plain", 0), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "beta", "big", 0), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "beta", "plain", 0), KPK_OK);
     assert_string_equal(fake->loaded_text, "FAKE _Z5plaini");
     kpk_trim(fixture->image);
-    assert_int_equal(launch(fixture, "alpha", "two", 0), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "alpha", "two", 0), KPK_OK);
 }
 
 static void test_function(void **state)
@@ -288,10 +275,10 @@ static void test_function(void **state)
     assert_non_null(function);
     assert_int_equal(kpk_function(fixture->image, one, NULL), KPK_ERR_ARGUMENT);
     fake->fail_with[FAKE_cuLaunchKernel] = 700;
-    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_ERR_DRIVER);
+    assert_int_equal(fixture_launch(fixture, "alpha", "one", 0), KPK_ERR_DRIVER);
     assert_message(fixture, "the launch of 'alpha:one' failed with CUDA_ERROR_FAKE (700)");
     fake->fail_with[FAKE_cuLaunchKernel] = 0;
-    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "alpha", "one", 0), KPK_OK);
 }
 
 static void test_null_arguments(void **state)

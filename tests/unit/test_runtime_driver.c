@@ -12,19 +12,6 @@
 
 #include "runtime_fixture.h"
 
-#define assert_message(fixture, part)                                                              \
-    do {                                                                                           \
-        if (strstr((fixture)->message, part) == NULL)                                              \
-            fail_msg("'%s' does not say '%s'", (fixture)->message, part);                          \
-    } while (0)
-
-static kpk_status launch(struct fixture *fixture, const char *module, const char *entry,
-                         uint32_t smem)
-{
-    kpk_kernel kernel = kpk_resolve(fixture->image, module, entry);
-    return kpk_launch(fixture->image, kernel, grid_of(1, 1, 1), smem, NULL, NULL);
-}
-
 static void test_wrong_device(void **state)
 {
     struct fixture *fixture = *state;
@@ -35,7 +22,7 @@ static void test_wrong_device(void **state)
                         "image in memory: image is for sm_90a, device 0 is 'NVIDIA GB10' with "
                         "compute capability 12.1");
     assert_int_equal(kpk_absent_reason(fixture->image, "alpha", "one"), KPK_ABSENT_WRONG_DEVICE);
-    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_ERR_NOT_BOUND);
+    assert_int_equal(fixture_launch(fixture, "alpha", "one", 0), KPK_ERR_NOT_BOUND);
     fake->fail_with[FAKE_cuDeviceGetName] = 1;
     assert_int_equal(kpk_bind(fixture->image, 0), KPK_ERR_WRONG_DEVICE);
     assert_message(fixture, "device 0 is '' with compute capability 12.1");
@@ -138,7 +125,7 @@ static void test_each_call_fails(void **state)
             if (status == KPK_OK)
                 status = kpk_bind(fixture->image, 1);
             if (status == KPK_OK)
-                status = launch(fixture, "alpha", "one", 0);
+                status = fixture_launch(fixture, "alpha", "one", 0);
             if (fake->calls[function] < call) {
                 assert_int_equal(status, KPK_OK);
                 break;
@@ -151,7 +138,7 @@ static void test_each_call_fails(void **state)
             assert_message(fixture, "CUDA_ERROR_FAKE (2)");
             assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
             assert_int_equal(kpk_preload(fixture->image, NULL, 0), KPK_OK);
-            assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_OK);
+            assert_int_equal(fixture_launch(fixture, "alpha", "one", 0), KPK_OK);
         }
     }
 }
@@ -235,24 +222,24 @@ static void test_first_use_in_a_capture(void **state)
         assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
         for (int error = 900; error <= 901; error++) {
             fake->fail_with[refused[i].function] = error;
-            assert_int_equal(launch(fixture, "beta", "big", 0), KPK_ERR_CAPTURE);
+            assert_int_equal(fixture_launch(fixture, "beta", "big", 0), KPK_ERR_CAPTURE);
             assert_message(fixture, refused[i].call);
             assert_message(fixture, "; call kpk_preload before the capture begins");
         }
         fake->fail_with[refused[i].function] = 900;
-        assert_int_equal(launch(fixture, "beta", "big", 0), KPK_ERR_CAPTURE);
+        assert_int_equal(fixture_launch(fixture, "beta", "big", 0), KPK_ERR_CAPTURE);
         assert_message(fixture, " failed with CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900): "
                                 "operation not permitted when stream is capturing; call");
         assert_int_equal(kpk_absent_reason(fixture->image, "beta", "big"), KPK_PRESENT);
         fake->fail_with[refused[i].function] = 0;
-        assert_int_equal(launch(fixture, "beta", "big", 0), KPK_OK);
+        assert_int_equal(fixture_launch(fixture, "beta", "big", 0), KPK_OK);
     }
     /* After a preload the driver is asked for nothing but the launch. */
     assert_int_equal(kpk_preload(fixture->image, NULL, 0), KPK_OK);
     for (int i = 0; i < FAKE_FUNCTION_COUNT; i++)
         fake->fail_with[i] = i == FAKE_cuLaunchKernel ? 0 : 900;
-    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_OK);
-    assert_int_equal(launch(fixture, "beta", "plain", 0), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "alpha", "one", 0), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "beta", "plain", 0), KPK_OK);
 }
 
 static void test_cubin_refused(void **state)
@@ -261,7 +248,7 @@ static void test_cubin_refused(void **state)
     struct fake_cuda *fake = fake_cuda_state();
     assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
     fake->fail_with[FAKE_cuLibraryLoadData] = 209;
-    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_ERR_LOAD);
+    assert_int_equal(fixture_launch(fixture, "alpha", "one", 0), KPK_ERR_LOAD);
     assert_message(fixture, "cuLibraryLoadData of module 'alpha' failed with "
                             "CUDA_ERROR_NO_BINARY_FOR_GPU (209): no kernel image is available");
     assert_int_equal(kpk_absent_reason(fixture->image, "alpha", "two"), KPK_ABSENT_LOAD_FAILED);
@@ -269,10 +256,10 @@ static void test_cubin_refused(void **state)
     fake->fail_with[FAKE_cuLibraryLoadData] = 0;
     /* It stays refused, quietly: a launcher that falls back must not pay for it each time. */
     unsigned messages = fixture->messages;
-    assert_int_equal(launch(fixture, "alpha", "two", 0), KPK_ERR_LOAD);
+    assert_int_equal(fixture_launch(fixture, "alpha", "two", 0), KPK_ERR_LOAD);
     assert_int_equal(fixture->messages, messages);
     assert_int_equal(fake->calls[FAKE_cuLibraryLoadData], 1);
-    assert_int_equal(launch(fixture, "beta", "big", 0), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "beta", "big", 0), KPK_OK);
 }
 
 static void test_several_devices(void **state)
@@ -283,7 +270,7 @@ static void test_several_devices(void **state)
     fake->devices[2].max_smem_optin = 150000;
     fake->devices[3].major = 8;
     assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
-    assert_int_equal(launch(fixture, "beta", "big", 0), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "beta", "big", 0), KPK_OK);
     assert_int_equal(fake->attributes, 1);
     assert_int_equal(fake->attribute_device, 0);
     /* A kernel that is loaded already is made ready for the new device. */
@@ -301,8 +288,8 @@ static void test_several_devices(void **state)
     assert_int_equal(kpk_bind(fixture->image, 4), KPK_ERR_DRIVER);
     assert_int_equal(kpk_bind(fixture->image, -1), KPK_ERR_ARGUMENT);
     /* A failed bind takes nothing away from the devices that are bound. */
-    assert_int_equal(launch(fixture, "alpha", "one", 0), KPK_OK);
-    assert_int_equal(launch(fixture, "beta", "plain", 0), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "alpha", "one", 0), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "beta", "plain", 0), KPK_OK);
     assert_int_equal(fake->attributes, 5);
 }
 
@@ -326,7 +313,7 @@ static void test_one_handle_on_four_devices(void **state)
         for (int device = 0; device < 4; device++) {
             fake->context_device = device;
             unsigned long before = fake->launches_on[device];
-            assert_int_equal(launch(fixture, "beta", "big", 0), KPK_OK);
+            assert_int_equal(fixture_launch(fixture, "beta", "big", 0), KPK_OK);
             assert_int_equal(fake->launches_on[device], before + 1);
             assert_int_equal(kpk_function(fixture->image, big, &again), KPK_OK);
             assert_true(function == NULL || function == again);
@@ -342,16 +329,16 @@ static void test_one_handle_on_four_devices(void **state)
     assert_int_equal(fixture_reopen(fixture), KPK_OK);
     assert_int_equal(kpk_bind(fixture->image, 0), KPK_OK);
     fake->context_device = 3;
-    assert_int_equal(launch(fixture, "beta", "big", 0), KPK_ERR_DRIVER);
+    assert_int_equal(fixture_launch(fixture, "beta", "big", 0), KPK_ERR_DRIVER);
     assert_message(fixture, "the launch of 'beta:big' failed with");
     assert_int_equal(kpk_bind(fixture->image, 3), KPK_OK);
-    assert_int_equal(launch(fixture, "beta", "big", 0), KPK_OK);
+    assert_int_equal(fixture_launch(fixture, "beta", "big", 0), KPK_OK);
     /* One of four is too small: it is named, and so are both sizes. */
     assert_int_equal(fixture_reopen(fixture), KPK_OK);
     fake->devices[2].max_smem_optin = 101376;
     for (int device = 0; device < 4; device++)
         assert_int_equal(kpk_bind(fixture->image, device), KPK_OK);
-    assert_int_equal(launch(fixture, "beta", "big", 0), KPK_ERR_SMEM);
+    assert_int_equal(fixture_launch(fixture, "beta", "big", 0), KPK_ERR_SMEM);
     assert_message(fixture, "'beta:big' needs 200000 bytes of dynamic and 1000 of static shared "
                             "memory, device 2 has 101376 for a block");
 }
