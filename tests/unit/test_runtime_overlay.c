@@ -15,12 +15,6 @@
 #include "runtime/kpk_image.h"
 #include "runtime_fixture.h"
 
-#define assert_message(fixture, part)                                                              \
-    do {                                                                                           \
-        if (strstr((fixture)->message, part) == NULL)                                              \
-            fail_msg("'%s' does not say '%s'", (fixture)->message, part);                          \
-    } while (0)
-
 /* The fix: alpha:one anew, with other shared memory; delta, which the base has not. */
 static const struct build_entry fixed_alpha[] = {
     {.name = "one", .block = {64, 1, 1}, .present = KPK_PRESENT_ALL, .dynamic_smem = 2048}};
