@@ -10,16 +10,12 @@
 #include "cli/report.h"
 #include "cli/view.h"
 
-/* What goes into a program is checked to its last byte. */
-static bool check_image(struct cli *cli, const char *path)
+/* What goes into a program is checked to its last byte, a bundle as a whole. */
+static bool read_image(struct cli *cli, const char *path, struct str *out)
 {
-    struct view_set set;
-    if (!view_set_open(cli, path, NULL, &set))
-        return false;
-    bool ok = true;
-    for (size_t i = 0; i < set.count; i++)
-        ok = view_verify(&set.views[i]) && ok;
-    view_set_close(&set);
+    struct view view;
+    bool ok = view_open_file(cli, path, NULL, &view) && view_bytes(&view, out);
+    view_close(&view);
     return ok;
 }
 
@@ -39,11 +35,8 @@ static bool embed(struct cli *cli, const char *path, const char *object, uint16_
 {
     struct str bytes = {0}, out = {0};
     const char *symbol = symbol_of(&cli->arena, path);
-    if (output_same(path, object))
-        return diag_error(&cli->diags, "'%s' is the image itself: give the object another name",
-                          object);
-    bool ok = output_replaces(object, &output_object, &cli->diags) && check_image(cli, path) &&
-              file_read(path, &bytes, &cli->diags);
+    bool ok = output_spares(object, &path, 1, &cli->diags) &&
+              output_replaces(object, &output_object, &cli->diags) && read_image(cli, path, &bytes);
     if (ok) {
         elf_object_add(&out, machine, symbol, bytes.data, bytes.len);
         ok = file_publish(object, out.data, out.len, &cli->diags);

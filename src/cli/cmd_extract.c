@@ -75,7 +75,8 @@ static bool extract_cubin(struct view *view, const char *word, const char *path)
         return false;
     if (!path)
         path = default_path(cli, view->path, cubin_name(view, &found), output_cubin.ending);
-    if (!path || !output_replaces(path, &output_cubin, &cli->diags))
+    if (!path || !output_spares(path, &view->file, 1, &cli->diags) ||
+        !output_replaces(path, &output_cubin, &cli->diags))
         return false;
     bool ok = code_bytes(view, object, &code) && publish(cli, path, code.bytes, code.size);
     code_free(&code);
@@ -89,10 +90,10 @@ static bool extract_image(const struct view *view, const char *path)
     struct str bytes = {0};
     if (!path)
         path = default_path(cli, view->path, view->info.target, output_image.ending);
-    if (!path || !output_replaces(path, &output_image, &cli->diags))
+    if (!path || !output_spares(path, &view->file, 1, &cli->diags) ||
+        !output_replaces(path, &output_image, &cli->diags))
         return false;
-    bool ok =
-        view_verify(view) && view_bytes(view, &bytes) && publish(cli, path, bytes.data, bytes.len);
+    bool ok = view_bytes(view, &bytes) && publish(cli, path, bytes.data, bytes.len);
     str_free(&bytes);
     return ok;
 }
@@ -192,7 +193,8 @@ static enum cli_exit extract_fatbin(struct cli *cli, const struct cli_args *args
     bool ok = gather(cli, args, &g);
     if (ok && !path)
         path = default_path(cli, args->words[0], g.name, output_fatbin.ending);
-    ok = ok && path && output_replaces(path, &output_fatbin, &cli->diags) &&
+    ok = ok && path && output_spares(path, args->words, args->word_count - 1, &cli->diags) &&
+         output_replaces(path, &output_fatbin, &cli->diags) &&
          fatbin_make(cli, args->values[EXTRACT_CUDA], g.members, g.count, &bytes) &&
          publish(cli, path, bytes.data, bytes.len);
     for (size_t i = 0; ok && i < g.count; i++)

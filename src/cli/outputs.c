@@ -47,6 +47,15 @@ bool output_same(const char *a, const char *b)
     return same;
 }
 
+bool output_spares(const char *path, const char *const *images, size_t count, struct diags *diags)
+{
+    for (size_t i = 0; i < count; i++)
+        if (output_same(path, images[i]))
+            return diag_error(diags, "'%s' is the image itself: give what is written another name",
+                              path);
+    return true;
+}
+
 bool outputs_apart(const char *const *paths, size_t count, struct diags *diags)
 {
     for (size_t i = 0; i < count; i++)

@@ -26,6 +26,9 @@ bool output_replaces(const char *path, const struct output_kind *kind, struct di
 /* Whether two paths lead to the same file, existing or not. */
 bool output_same(const char *a, const char *b);
 
+/* Whether none of the images that are read would be written over. */
+bool output_spares(const char *path, const char *const *images, size_t count, struct diags *diags);
+
 /* Whether no two of the paths lead to the same file. */
 bool outputs_apart(const char *const *paths, size_t count, struct diags *diags);
 

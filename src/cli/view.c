@@ -93,14 +93,35 @@ bool view_verify(const struct view *view)
     return ok;
 }
 
+static bool same_text(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* The file was opened by its name more than once: another may have taken its place between. */
+static bool is_opened(const struct view *view, const char *bytes, uint64_t size)
+{
+    kpk_image *image;
+    kpk_image_info info;
+    kpk_status status = kpk_open_memory(bytes, size, NULL, &image);
+    if (status == KPK_OK)
+        status = kpk_verify(image);
+    kpk_get_image(image, &info); /* of a bundle nothing */
+    bool ok = status == KPK_OK && same_text(info.target, view->info.target) &&
+              same_text(info.arch, view->info.arch) && info.min_driver == view->info.min_driver;
+    kpk_close(image);
+    return ok;
+}
+
 bool view_bytes(const struct view *view, struct str *out)
 {
     struct str file = {0};
-    uint64_t size = view->info.file_bytes;
-    bool ok = file_read(view->file, &file, &view->cli->diags);
-    if (ok && (file.len < size || file.len - size < view->offset))
+    bool ok = view_verify(view) && file_read(view->file, &file, &view->cli->diags);
+    uint64_t size = view->info.target ? view->info.file_bytes : file.len;
+    bool long_enough = ok && file.len >= size && file.len - size >= view->offset;
+    if (ok && !(long_enough && is_opened(view, file.data + view->offset, size)))
         ok = diag_error_at(&view->cli->diags, (struct loc){.file = view->path},
-                           "the file became shorter while it was read");
+                           "the file changed while it was read: run the command once more");
     if (ok)
         str_add(out, file.data + view->offset, size);
     str_free(&file);

@@ -61,7 +61,8 @@ void view_set_print_json(const struct view_set *set, json_t *(*value)(const stru
 /* Checks every byte of the image, of a bundle of all its parts. False with an error each. */
 bool view_verify(const struct view *view);
 
-/* Adds the image's own bytes, as they lie in the file. False with an error. */
+/* Adds the image's own bytes, as they lie in the file, of a bundle the file's: those that are added
+ * are checked, every one. False with an error each. */
 bool view_bytes(const struct view *view, struct str *out);
 
 /* Records by index; an index out of range is a bug. */

@@ -254,6 +254,25 @@ def _():
         check(result.status == 1 and "is no safe file name" in result.err, result)
 
 
+@test("extract never writes over what it reads, under whatever name")
+def _():
+    with Folder() as folder:
+        bundle(folder)
+        before = read(f"{folder}/all.kpk")
+        os.symlink(".", f"{folder}/here")
+        for name in ("hard.kpk", "all.cubin", "all.fatbin"):
+            os.link(f"{folder}/all.kpk", f"{folder}/{name}")
+        for words in (("all.kpk", "--target=far", "-o", "all.kpk"), ("all.kpk", "--target=far", "-o", "hard.kpk"),
+                      ("here/all.kpk", "--target=far", "-o", "all.kpk"), ("near.kpk", "--target=near"),
+                      ("all.kpk", "both", "--target=far", "-o", "all.cubin"),
+                      ("--fatbin", "near.kpk", "all.kpk", "own", "-o", "all.fatbin")):
+            result = run(folder, "extract", *words)
+            same((result.status, result.out), (1, ""), words)
+            check("is the image itself: give what is written another name" in result.err, result)
+            for name in ("all.kpk", "hard.kpk", "all.cubin", "all.fatbin"):
+                same(read(f"{folder}/{name}"), before, words)
+
+
 def cuobjdump():
     done = subprocess.run([FETCH], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:

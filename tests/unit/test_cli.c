@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -14,6 +15,9 @@
 #include "cli/machine.h"
 #include "cli/progress.h"
 #include "cli/report.h"
+#include "cli/view.h"
+#include "build_bundle.h"
+#include "runtime_fixture.h"
 
 static void test_sizes_are_parsed(void **state)
 {
@@ -216,6 +220,64 @@ static void test_every_command_is_complete(void **state)
     assert_null(cli_find_command(""));
 }
 
+static void rewrite(const char *path, const struct build_bytes *bytes, size_t size)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes->data, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void assert_changed(const struct view *view)
+{
+    struct str bytes = {0};
+    struct diags *diags = &view->cli->diags;
+    diag_free(diags);
+    assert_false(view_bytes(view, &bytes));
+    assert_int_equal(diags->errors, 1);
+    assert_non_null(strstr(diags->items[0].message, "changed while it was read"));
+    str_free(&bytes);
+}
+
+/* What is written on is what was checked, also when the file's name leads elsewhere by then. */
+static void test_bytes_are_those_that_were_opened(void **state)
+{
+    (void)state;
+    struct cli cli = {0};
+    struct view image, whole;
+    struct build_bytes one = build_write(&build_small), other = build_for("b", "sm_90a", 9, 0),
+                       two = build_two();
+    char *path = arena_strdup(&cli.arena, fixture_file(&one));
+    char *bundle = arena_strdup(&cli.arena, fixture_file(&two));
+    assert_true(view_open_file(&cli, path, NULL, &image));
+    assert_true(view_open_file(&cli, bundle, NULL, &whole));
+    struct str bytes = {0};
+    assert_true(view_bytes(&whole, &bytes));
+    assert_int_equal(bytes.len, two.size);
+    assert_memory_equal(bytes.data, two.data, two.size);
+    str_free(&bytes);
+    unlink(path);
+    unlink(bundle);
+    rewrite(path, &other, other.size);
+    assert_changed(&image);
+    rewrite(path, &one, one.size - 1);
+    assert_changed(&image);
+    one.data[one.size - 1] ^= 1;
+    rewrite(path, &one, one.size);
+    assert_changed(&image);
+    rewrite(bundle, &one, one.size);
+    assert_changed(&whole);
+    unlink(path);
+    unlink(bundle);
+    view_close(&image);
+    view_close(&whole);
+    free(one.data);
+    free(other.data);
+    free(two.data);
+    diag_free(&cli.diags);
+    arena_free(&cli.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +289,7 @@ int main(void)
         cmocka_unit_test(test_the_status_line),
         cmocka_unit_test(test_git_where_there_is_none),
         cmocka_unit_test(test_every_command_is_complete),
+        cmocka_unit_test(test_bytes_are_those_that_were_opened),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
