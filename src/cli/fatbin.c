@@ -49,8 +49,24 @@ static const char *find_tool(struct cli *cli, const char *dir)
     return NULL;
 }
 
+/* It becomes a word of fatbinary's, in which a comma begins another; an image may say anything. */
+static bool is_arch(const char *text)
+{
+    if (!str_starts(text, "sm_"))
+        return false;
+    size_t digits = strspn(text + strlen("sm_"), "0123456789");
+    const char *rest = text + strlen("sm_") + digits;
+    return digits && (!*rest || (strchr("af", *rest) && !rest[1]));
+}
+
 static bool check_archs(struct cli *cli, const struct fatbin_member *members, size_t count)
 {
+    for (size_t i = 0; i < count; i++)
+        if (!is_arch(members[i].arch))
+            return diag_error_at(&cli->diags, (struct loc){.file = members[i].path},
+                                 "is for '%s', which is no architecture that a fatbin can have, "
+                                 "such as sm_90a: build it again",
+                                 members[i].arch);
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < i; j++)
             if (strcmp(members[i].arch, members[j].arch) == 0)

@@ -339,6 +339,18 @@ def _():
         check(not os.path.exists(f"{folder}/both.fatbin"))
 
 
+@test("an arch that is none does not reach fatbinary")
+def _():
+    with Folder() as folder:
+        cuda = fake_tool(folder, "touch ran\n")
+        for arch in ("x", "sm_", "sm_90b", "sm_90aa", "sm_90,file=/etc/passwd", "sm_90 "):
+            describe(folder, "odd", arch=arch, modules=[module("m", entries=ENTRIES)])
+            result = run(folder, "extract", "--fatbin", f"--cuda={cuda}", "odd.kpk", "m")
+            same((result.status, result.out), (1, ""), arch)
+            check(f"odd.kpk: is for '{arch}', which is no architecture" in result.err, result)
+        same((os.path.exists(f"{folder}/ran"), os.path.exists(f"{folder}/m.fatbin")), (False, False))
+
+
 @test("fatbinary is found on PATH, and its absence is told")
 def _():
     with Folder() as folder:
