@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -37,6 +38,15 @@ static void drain(int *fd, struct str *out)
     }
 }
 
+/* Whether a signal that ends us waits until whoever blocked it has cleaned up. */
+static bool interrupted(void)
+{
+    sigset_t waiting;
+    return sigpending(&waiting) == 0 &&
+           (sigismember(&waiting, SIGINT) || sigismember(&waiting, SIGTERM) ||
+            sigismember(&waiting, SIGHUP));
+}
+
 bool run_program(const char *const argv[], struct run_output *output)
 {
     struct diags diags = {0};
@@ -52,8 +62,10 @@ bool run_program(const char *const argv[], struct run_output *output)
     proc.in = -1;
     while (proc.out >= 0 || proc.error >= 0) {
         struct pollfd fds[2] = {{proc.out, POLLIN, 0}, {proc.error, POLLIN, 0}};
-        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+        if (poll(fds, 2, 100) < 0 && errno != EINTR)
             break;
+        if (interrupted())
+            kill(proc.pid, SIGKILL);
         if (proc.out >= 0 && fds[0].revents)
             drain(&proc.out, &output->out);
         if (proc.error >= 0 && fds[1].revents)

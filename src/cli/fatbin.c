@@ -1,5 +1,6 @@
 #include "cli/fatbin.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -110,16 +111,34 @@ static bool run_tool(struct cli *cli, const char *tool, const char *folder,
     return ok && file_read(result, out, &cli->diags);
 }
 
+/* What would end us waits until the folder is removed; what is ignored stays so. */
+static void hold_signals(sigset_t *out_before)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action;
+    sigset_t held;
+    sigemptyset(&held);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (sigaction(signals[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaddset(&held, signals[i]);
+    sigprocmask(SIG_BLOCK, &held, out_before);
+}
+
 bool fatbin_make(struct cli *cli, const char *cuda_dir, const struct fatbin_member *members,
                  size_t count, struct str *out)
 {
     if (!check_archs(cli, members, count))
         return false;
     const char *tool = find_tool(cli, cuda_dir);
-    const char *folder = tool ? scratch_make(cli, "fatbin") : NULL;
-    if (!folder)
+    if (!tool)
         return false;
-    bool ok = check_folder(cli, folder) && run_tool(cli, tool, folder, members, count, out);
-    scratch_remove(folder);
+    sigset_t before;
+    hold_signals(&before);
+    const char *folder = scratch_make(cli, "fatbin");
+    bool ok =
+        folder && check_folder(cli, folder) && run_tool(cli, tool, folder, members, count, out);
+    if (folder)
+        scratch_remove(folder);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     return ok;
 }

@@ -3,10 +3,12 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
-from harness import ROOT, Folder, Skip, check, golden, kpack, main, read, same, test, write
+from harness import ROOT, Folder, Skip, binary, check, environment, golden, kpack, main, read, same, test, write
 from images import CUBIN, ENTRIES, OTHER_CUBIN, describe, module, patched
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "golden"))
@@ -337,6 +339,25 @@ def _():
         golden("fatbin-no-module.txt", run(folder, "extract", "--fatbin", f"--cuda={cuda}", "all.kpk", "botth"))
         golden("fatbin-arch-twice.txt", run(folder, "extract", "--fatbin", f"--cuda={cuda}", "all.kpk", "near.kpk", "both"))
         check(not os.path.exists(f"{folder}/both.fatbin"))
+
+
+@test("a signal ends it and fatbinary, and leaves no folder")
+def _():
+    with Folder() as folder:
+        bundle(folder)
+        os.mkdir(f"{folder}/tmp")
+        cuda = fake_tool(folder, "echo $$ >pid.new; mv pid.new pid; exec sleep 60\n")
+        for signal_ in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            words = [binary(), "extract", "--fatbin", f"--cuda={cuda}", "all.kpk", "both"]
+            with subprocess.Popen(words, cwd=folder, env=environment({"TMPDIR": f"{folder}/tmp"})) as process:
+                until = time.monotonic() + 20
+                while not os.path.exists(f"{folder}/pid") and time.monotonic() < until:
+                    time.sleep(0.01)
+                process.send_signal(signal_)
+                same(process.wait(20), -signal_)
+            check(not os.path.exists(f"/proc/{int(read(f'{folder}/pid'))}"), "fatbinary goes on")
+            os.remove(f"{folder}/pid")
+            same((os.listdir(f"{folder}/tmp"), os.path.exists(f"{folder}/both.fatbin")), ([], False))
 
 
 @test("an arch that is none does not reach fatbinary")
