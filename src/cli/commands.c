@@ -172,7 +172,7 @@ const struct cli_command cli_commands[] = {
      "Parts are the images given, byte for byte, by target; two images for one target or one\n"
      "arch are an error. A bundle among the images stands for its parts. The commands that read\n"
      "images show every part of a bundle, or with '--target' one; with '--json' they print\n"
-     "{\"parts\": {TARGET: ...}} then.\n",
+     "{\"parts\": {TARGET: ...}} then, but for coverage, to which each part is an image.\n",
      bundle_options, 1, SIZE_MAX, cmd_bundle},
     {"extract", "IMAGE ... [MODULE[:ENTRY]]", "write a cubin out of an image to a file",
      "A module that was compiled entry by entry has a cubin for each: name the entry; the\n"

@@ -186,9 +186,9 @@ KPK_API kpk_status kpk_overlay(kpk_image *base, kpk_image *front, kpk_image **ou
  * sm_100; for another device that part must do. Initialises the driver (cuInit) if nobody has. May
  * be called for several devices; handles then serve all of them, those loaded before included.
  * Whether a kernel's shared memory fits the device is checked at its first use. Errors: ARGUMENT,
- * NO_DRIVER, DRIVER, WRONG_DEVICE, OLD_DRIVER, FORKED, MEMORY; of a bundle also IO and DAMAGED (its
- * part, which the next kpk_bind reads again). The message names both sides, of a bundle every arch
- * in it. */
+ * NO_DRIVER, DRIVER, WRONG_DEVICE, OLD_DRIVER, FORKED, MEMORY; of a bundle also IO, VERSION and
+ * DAMAGED (its part, which the next kpk_bind reads again). The message names both sides, of a
+ * bundle every arch in it. */
 KPK_API kpk_status kpk_bind(kpk_image *image, int device);
 
 /* The handle of module:entry, or {0} when the image does not ship it. Touches no driver and may be
