@@ -226,12 +226,6 @@ static int stop(void **state)
     return (int)fake_cuda_state()->libraries;
 }
 
-#define assert_message(family, part)                                                               \
-    do {                                                                                           \
-        if (strstr((family)->fixture.message, part) == NULL)                                       \
-            fail_msg("'%s' does not say '%s'", (family)->fixture.message, part);                   \
-    } while (0)
-
 enum {
     A = 0x10000,
     B = 0x20000,
@@ -344,26 +338,30 @@ static void test_bind_refuses_constants(void **state)
     m32_constants[1].value = 64;
     assert_int_equal(ship(family, ALL, symbol_with_encode, NULL), KPK_ERR_CONSTANT);
     m32_constants[1].value = 32;
-    assert_message(family, "constant 'M_TILE' of module 'w8a16_gemm_pipelined_m32' is 64 in the "
-                           "image, the launcher was built for 32");
+    assert_message(&family->fixture,
+                   "constant 'M_TILE' of module 'w8a16_gemm_pipelined_m32' is 64 in the "
+                   "image, the launcher was built for 32");
     assert_true(family->ops.pipelined.id == 0);
 
     pipe128_constants[1].name = "GROUP_ROWZ";
     assert_int_equal(ship(family, ALL, symbol_with_encode, NULL), KPK_ERR_CONSTANT);
     pipe128_constants[1].name = "GROUP_ROWS";
-    assert_message(family, "module 'w8a16_gemm_pipe128' of the image declares no constant "
-                           "'GROUP_ROWS', the launcher was built for 8");
+    assert_message(&family->fixture,
+                   "module 'w8a16_gemm_pipe128' of the image declares no constant "
+                   "'GROUP_ROWS', the launcher was built for 8");
 
     m64_entries[0].block[0] = 128;
     assert_int_equal(ship(family, ALL, symbol_with_encode, NULL), KPK_ERR_CONSTANT);
     m64_entries[0].block[0] = 256;
-    assert_message(family, "the block of 'w8a16_gemm_pipelined_m64:w8a16_gemm_pipelined_m64' is "
-                           "(128, 1, 1) in the image, the launcher was built for (256, 1, 1)");
+    assert_message(&family->fixture,
+                   "the block of 'w8a16_gemm_pipelined_m64:w8a16_gemm_pipelined_m64' is "
+                   "(128, 1, 1) in the image, the launcher was built for (256, 1, 1)");
 
     pipe128_entries[0].dynamic_smem = 54000;
     assert_int_equal(ship(family, ALL, symbol_with_encode, NULL), KPK_ERR_CONSTANT);
     pipe128_entries[0].dynamic_smem = 54272;
-    assert_message(family, "is 54000 bytes in the image, the launcher was built for 54272");
+    assert_message(&family->fixture,
+                   "is 54000 bytes in the image, the launcher was built for 54272");
 }
 
 /* ---- Launching ---------------------------------------------------------------------------------
@@ -430,7 +428,8 @@ static void test_by_m_with_little(void **state)
     }
     assert_int_equal(w8a16_gemm_pipelined_m32(ops, A, B, S, C, 1, 8, 128, NULL, &family->route),
                      KPK_ERR_ABSENT);
-    assert_message(family, "w8a16_gemm_pipelined_m32: the image does not ship this kernel: ");
+    assert_message(&family->fixture,
+                   "w8a16_gemm_pipelined_m32: the image does not ship this kernel: ");
     assert_int_equal(family->route.contract, W8A16_NOTHING);
     assert_int_equal(w8a16_gemm_pipelined_m64(ops, A, B, S, C, 1, 8, 128, NULL, NULL),
                      KPK_ERR_ABSENT);
@@ -458,7 +457,7 @@ static void test_arguments(void **state)
     assert_int_equal(
         w8a16_gemm_pipelined_m32_strided(ops, A, B, S, C, 20, 40, 100, 136, 41, stream, NULL),
         KPK_ERR_UNSUPPORTED);
-    assert_message(family, "K=100 must be a positive multiple of 128");
+    assert_message(&family->fixture, "K=100 must be a positive multiple of 128");
     assert_int_equal(w8a16_gemm_pipelined(NULL, A, B, S, C, 1, 1, 128, NULL, NULL),
                      KPK_ERR_ARGUMENT);
     assert_int_equal(w8a16_gemm_pipelined_m32(NULL, A, B, S, C, 1, 1, 128, NULL, NULL),
@@ -468,7 +467,7 @@ static void test_arguments(void **state)
     fake_cuda_state()->fail_with[FAKE_cuLaunchKernel] = 700;
     assert_int_equal(w8a16_gemm_pipelined(ops, A, B, S, C, 1, 8, 128, NULL, &family->route),
                      KPK_ERR_DRIVER);
-    assert_message(family, "w8a16_gemm_pipelined: the launch failed");
+    assert_message(&family->fixture, "w8a16_gemm_pipelined: the launch failed");
     assert_int_equal(family->route.contract, W8A16_NOTHING);
 }
 
@@ -504,7 +503,8 @@ static void test_rows_launch(void **state)
     assert_string_equal(route->entry, "w8a16_tc_rows_16");
     assert_int_equal(w8a16_tc_rows_launch(ops, A + 8, B, S, C, 8, 256, 384, 392, 257, NULL, route),
                      KPK_ERR_UNSUPPORTED);
-    assert_message(family, "w8a16_tc_rows: input=0x10008 must be an address aligned to 16 bytes");
+    assert_message(&family->fixture,
+                   "w8a16_tc_rows: input=0x10008 must be an address aligned to 16 bytes");
     assert_int_equal(w8a16_tc_rows_launch(NULL, A, B, S, C, 8, 256, 384, 384, 256, NULL, route),
                      KPK_ERR_ARGUMENT);
     assert_int_equal(w8a16_tc_rows_launch(ops, A, B, S, C, 8, 256, 384, 384, 256, NULL, NULL),
@@ -550,7 +550,7 @@ static void test_twins(void **state)
     encode_result = 1;
     assert_int_equal(w8a16_gemm_pipelined(ops, A, B, S, C, 4, 256, 256, NULL, route),
                      KPK_ERR_DRIVER);
-    assert_message(family,
+    assert_message(&family->fixture,
                    "w8a16_gemm_hopper_16x16: the tensor map of weight (256 x 256, pitch 256) "
                    "was refused with CUDA error 1");
 
