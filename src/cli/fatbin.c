@@ -104,9 +104,10 @@ static bool run_tool(struct cli *cli, const char *tool, const char *folder,
                                    members[i].arch + strlen("sm_"), path);
     }
     bool ok = run_program(argv, &output);
+    const char *said = str_text(&output.error);
+    said += strspn(said, "\n"); /* it begins some of its errors with an empty line */
     if (!ok)
-        diag_error(&cli->diags, "'%s' failed: %.*s", tool,
-                   (int)strcspn(str_text(&output.error), "\n"), str_text(&output.error));
+        diag_error(&cli->diags, "'%s' failed: %.*s", tool, (int)strcspn(said, "\n"), said);
     run_free(&output);
     return ok && file_read(result, out, &cli->diags);
 }

@@ -326,7 +326,7 @@ def _():
         bundle(folder)
         os.mkdir(f"{folder}/tmp")
         env = {"TMPDIR": f"{folder}/tmp"}
-        cases = {"fails": "echo 'no such thing' >&2; exit 3\n", "dies": "kill -9 $$\n", "writes-nothing": "exit 0\n"}
+        cases = {"fails": "printf '\\nno such thing\\nmore\\n' >&2; exit 3\n", "dies": "kill -9 $$\n", "writes-nothing": "exit 0\n"}
         for name, text in cases.items():
             cuda = fake_tool(folder, text)
             result = run(folder, "extract", "--fatbin", f"--cuda={cuda}", "all.kpk", "both", env=env)
