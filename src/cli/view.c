@@ -44,7 +44,9 @@ static void must(kpk_status status)
 static bool fail_open(struct view *view, kpk_status status)
 {
     struct cli *cli = view->cli;
-    const char *cause = view->cause, *next = advice(status);
+    /* A file that is there but cannot be read wants another cure than another name. */
+    bool named_well = status == KPK_ERR_IO && file_is_regular(view->file);
+    const char *cause = view->cause, *next = named_well ? NULL : advice(status);
     if (!cause)
         cause = arena_printf(&cli->arena, "%s: %s", view->path, kpk_status_text(status));
     diag_error(&cli->diags, "%s%s%s", cause, next ? "; " : "", next ? next : "");

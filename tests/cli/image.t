@@ -232,7 +232,7 @@ def _():
         os.chmod(path, 0)
         result = kpack("list", "sample.kpk", cwd=folder, **unprivileged())
         same((result.status, result.out), (1, ""))
-        check("sample.kpk: cannot open: Permission denied" in result.err, result)
+        check("sample.kpk: cannot open: Permission denied\n" in result.err, result)
 
 
 @test("image names with spaces, quotes, newlines and non-ASCII")
