@@ -9,9 +9,13 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/watch.h"
+
+/* What was written aside this long ago is of a build that was killed, if nobody holds its lock. */
+#define STALE_SECONDS 3600
 
 bool file_exists(const char *path)
 {
@@ -108,7 +112,8 @@ static const char *publish_place(struct arena *arena, const char *path, struct d
     return lstat(path, &info) == 0 && S_ISLNK(info.st_mode) ? path_real(arena, path, diags) : path;
 }
 
-/* What a build that was killed left beside the file: whoever still writes one holds its lock. */
+/* What a build that was killed left beside the file. Whoever still writes one holds its lock; its
+ * age counts too, as a lock may not reach from machine to machine. */
 static void remove_stale(struct arena *arena, const char *dir, const char *prefix)
 {
     DIR *folder = opendir(dir);
@@ -119,8 +124,8 @@ static void remove_stale(struct arena *arena, const char *dir, const char *prefi
         const char *path = path_join(arena, dir, item->d_name);
         int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
         if (fd >= 0 && fstat(fd, &held) == 0 && S_ISREG(held.st_mode) && held.st_uid == geteuid() &&
-            flock(fd, LOCK_EX | LOCK_NB) == 0 && lstat(path, &named) == 0 &&
-            named.st_ino == held.st_ino && named.st_dev == held.st_dev)
+            time(NULL) - held.st_mtime > STALE_SECONDS && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+            lstat(path, &named) == 0 && named.st_ino == held.st_ino && named.st_dev == held.st_dev)
             unlink(path);
         if (fd >= 0)
             close(fd);
@@ -129,7 +134,8 @@ static void remove_stale(struct arena *arena, const char *dir, const char *prefi
         closedir(folder);
 }
 
-/* A new file for us alone. Another process may take it for a stale one before it is locked. */
+/* A new file for us alone: until we hold its lock, another process may take it for a stale one.
+ * Where there are no locks, nothing is stale. */
 static int open_aside(char *aside)
 {
     struct stat info;
@@ -137,10 +143,11 @@ static int open_aside(char *aside)
     for (int i = 0; i < 100; i++) {
         strcpy(aside + suffix, "XXXXXX");
         int fd = mkostemp(aside, O_CLOEXEC);
-        if (fd < 0 || (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno != EWOULDBLOCK) ||
-            (fstat(fd, &info) == 0 && info.st_nlink))
+        bool locked = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+        if (locked ? fstat(fd, &info) == 0 && info.st_nlink : fd < 0 || errno != EWOULDBLOCK)
             return fd;
         close(fd);
+        errno = EAGAIN;
     }
     return -1;
 }
@@ -150,7 +157,7 @@ static bool publish(const char *path, const char *shown, const void *bytes, size
                     struct arena *arena, struct diags *diags)
 {
     char *dir = path_dir(arena, path);
-    char *prefix = arena_printf(arena, ".%s.new-", path_base(path));
+    char *prefix = arena_printf(arena, ".%s.kpack-new-", path_base(path));
     char *aside = arena_printf(arena, "%s/%sXXXXXX", dir, prefix);
     remove_stale(arena, dir, prefix);
     const char *step = "create a file beside";

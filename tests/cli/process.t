@@ -130,18 +130,21 @@ def _():
         same(left_behind(folder), [])
 
 
-@test("the half files of killed builds go with the next one; that of one which still writes stays")
+@test("the half files of killed builds go with a build an hour later; one that is young or still written stays")
 def _():
     with Folder() as folder:
         tiny(folder)
-        stale, live = f"{folder}/out/.tiny.kpk.new-a1B2c3", f"{folder}/out/.tiny.kpk.new-zzzzzz"
-        others = [f"{folder}/out/{n}" for n in (".tiny.kpk.new-", ".tiny.kpk.new-a1B2c3d", ".other.kpk.new-a1B2c3", ".tiny.kpk.backup")]
-        for path in (stale, live, *others):
+        stale, live, young = (f"{folder}/out/.tiny.kpk.kpack-new-{n}" for n in ("a1B2c3", "zzzzzz", "yyyyyy"))
+        others = [f"{folder}/out/{n}" for n in (".tiny.kpk.kpack-new-", ".tiny.kpk.kpack-new-a1B2c3d", ".other.kpk.kpack-new-a1B2c3",
+                                                ".tiny.kpk.new-backup", ".tiny.kpk.backup")]
+        for path in (stale, live, young, *others):
             write(path, "half")
+            age = 60 if path == young else 7200
+            os.utime(path, (time.time() - age, time.time() - age))
         with open(live, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             same(build(folder).status, 0)
-        same([os.path.exists(p) for p in (stale, live)], [False, True])
+        same([os.path.exists(p) for p in (stale, live, young)], [False, True, True])
         check(all(os.path.exists(p) for p in others), os.listdir(f"{folder}/out"))
         same(len(listing(folder)["modules"]), 1)
 

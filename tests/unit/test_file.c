@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -113,6 +114,33 @@ static void no_regular_file_is_refused(void **state)
     assert_refused(place, in(place, "none/a"), "No such file or directory");
 }
 
+static void publish_often(struct place *place)
+{
+    for (int i = 0; i < 100; i++)
+        if (!file_publish(in(place, "a"), "new", 3, &place->diags))
+            _exit(1);
+    _exit(0);
+}
+
+/* None takes another's file, which is not locked yet, for one that was left behind. */
+static void many_publish_at_once(void **state)
+{
+    struct place *place = *state;
+    int failed = 0, status;
+    for (int i = 0; i < 6; i++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            publish_often(place);
+    }
+    for (int i = 0; i < 6; i++) {
+        assert_true(wait(&status) > 0);
+        failed += status != 0;
+    }
+    assert_int_equal(failed, 0);
+    assert_holds(place, "a", "new");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -120,6 +148,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_link_stays, start, stop),
         cmocka_unit_test_setup_teardown(a_link_to_nothing_becomes_the_file, start, stop),
         cmocka_unit_test_setup_teardown(no_regular_file_is_refused, start, stop),
+        cmocka_unit_test_setup_teardown(many_publish_at_once, start, stop),
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);
 }
