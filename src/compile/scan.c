@@ -16,6 +16,7 @@ struct scan {
     const char *const *options;
     size_t option_count;
     bool known;
+    bool all; /* the file at hand may look for a name's next one */
 };
 
 /* Behind spaces and comments. */
@@ -80,9 +81,9 @@ static void find(struct scan *scan, const char *includer, const char *name, bool
     if (quoted)
         found =
             try_file(scan, strcmp(folder, ".") == 0 ? name : path_join(&scan->arena, folder, name));
-    for (size_t i = 0; i < scan->option_count && !found; i++)
+    for (size_t i = 0; i < scan->option_count && (!found || scan->all); i++)
         if (str_starts(scan->options[i], "-I"))
-            found = try_file(scan, path_join(&scan->arena, scan->options[i] + 2, name));
+            found |= try_file(scan, path_join(&scan->arena, scan->options[i] + 2, name));
 }
 
 /* The text with continued lines joined, which may split a directive. */
@@ -106,7 +107,10 @@ static void scan_file(struct scan *scan, const char *path)
     struct arena passing = {0};
     if (layer_read(path, &bytes) != 0)
         return;
-    for (const char *at = joined(&passing, bytes); (at = next_include(at));) {
+    const char *at = joined(&passing, bytes);
+    scan->known &= strlen(str_text(bytes)) == bytes->len; /* what follows a NUL is not read here */
+    scan->all = strstr(at, "include_next") != NULL;
+    while ((at = next_include(at))) {
         char close = *at == '"' ? '"' : '>';
         size_t length =
             *at == '"' || *at == '<' ? strcspn(at + 1, close == '"' ? "\"\n" : ">\n") : 0;

@@ -360,6 +360,29 @@ static void test_unknown_includes(void **state)
     world_end(world);
 }
 
+static void test_scanned_next_and_nul(void **state)
+{
+    (void)state;
+    static const char *const includes[] = {"one", "two"};
+    static const char nul[] = "int a;\n\0\n#include \"behind.cuh\"\n";
+    struct world *world = world_new();
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(mkdir(path_join(&world_arena, world_folder, includes[i]), 0777), 0);
+    world_put(world_folder, "one/both.cuh", "#include_next <both.cuh>\n", 25);
+    world_put(world_folder, "two/both.cuh", "\n", 1);
+    world_put(world_folder, "nul.cuh", nul, sizeof nul - 1);
+    struct compile_unit *unit = world_unit(world, "fake blind\n#include <both.cuh>\n");
+    unit->includes = includes;
+    unit->include_count = 2;
+    world_unit(world, "fake blind\n#include \"nul.cuh\"\n");
+    assert_true(world_run(world));
+    assert_int_equal(world->results[0].inputs, COMPILE_SCANNED);
+    assert_true(is_opened(&world->results[0], "one/both.cuh"));
+    assert_true(is_opened(&world->results[0], "two/both.cuh"));
+    assert_int_equal(world->results[1].inputs, COMPILE_UNKNOWN);
+    world_end(world);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], COMPILE_WORKER_ARG) == 0)
@@ -371,7 +394,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_unusable_nvrtc),   cmocka_unit_test(test_wrong_library),
         cmocka_unit_test(test_unknown_arch),     cmocka_unit_test(test_bad_sources),
         cmocka_unit_test(test_empty_list),       cmocka_unit_test(test_unwatched_library),
-        cmocka_unit_test(test_unknown_includes),
+        cmocka_unit_test(test_unknown_includes), cmocka_unit_test(test_scanned_next_and_nul),
     };
     return cmocka_run_group_tests(tests, world_set_up, world_tear_down);
 }
