@@ -77,7 +77,7 @@ bool machine_memory(uint64_t *out_bytes)
     const char *given = getenv("KPACK_MEM");
     *out_bytes = 0;
     if (given && given[0])
-        return machine_parse_size(given, out_bytes);
+        return machine_parse_size(given, out_bytes) && *out_bytes;
     uint64_t available = number_in("/proc/meminfo", "MemAvailable:") * 1024, left = cgroup_left();
     *out_bytes = available && available < left ? available : left == UINT64_MAX ? 0 : left;
     return true;

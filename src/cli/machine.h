@@ -11,7 +11,7 @@ unsigned machine_cores(void);
 
 /* Bytes of memory that a build may use: KPACK_MEM ("8G", "512M", plain bytes) when set, else what
  * the system says is available now, within this process's cgroup; 0: unknown. False when KPACK_MEM
- * is no size. */
+ * is no size, or none at all. */
 bool machine_memory(uint64_t *out_bytes);
 
 /* Seconds since some fixed point. */

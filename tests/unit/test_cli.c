@@ -71,6 +71,8 @@ static void test_this_machine_has_something(void **state)
     assert_true(machine_memory(&bytes));
     setenv("KPACK_MEM", "five", 1);
     assert_false(machine_memory(&bytes));
+    setenv("KPACK_MEM", "0", 1); /* which would be no bound at all */
+    assert_false(machine_memory(&bytes));
     unsetenv("KPACK_MEM");
     double before = machine_now();
     assert_true(machine_now() >= before);
