@@ -46,12 +46,14 @@ const char *compare_delta(struct arena *arena, const struct change *change)
     }
     if (before->kind != COMPARE_BYTES)
         return "";
-    int64_t more = after->number - before->number;
-    const char *size = arena_printf(arena, "%c%s", more < 0 ? '-' : '+',
-                                    report_size(arena, (uint64_t)(more < 0 ? -more : more)));
-    if (change->aspect != COMPARE_SIZE || !before->number)
+    /* An index may say any number of bytes. */
+    uint64_t old = (uint64_t)before->number, new = (uint64_t)after->number;
+    uint64_t more = new < old ? old - new : new - old;
+    char sign = new < old ? '-' : '+';
+    const char *size = arena_printf(arena, "%c%s", sign, report_size(arena, more));
+    if (change->aspect != COMPARE_SIZE || !old)
         return size;
-    return arena_printf(arena, "%s, %+.1f%%", size, 100.0 * (double)more / (double)before->number);
+    return arena_printf(arena, "%s, %c%.1f%%", size, sign, 100.0 * (double)more / (double)old);
 }
 
 /* A module or an entry that one side alone has is a row of its own; other differences stand under

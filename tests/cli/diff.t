@@ -235,6 +235,18 @@ def _():
         check("is no safe file name" in result.err and "\x1b" not in result.err, result.err)
 
 
+@test("bytes that an index makes up are compared as what they are, however far apart")
+def _():
+    with Folder() as folder:
+        describe(folder, "a", modules=[module("m", entries=["plain"])])
+        for code in (-2**63, -2**63 + 2**20):
+            describe(folder, "b", modules=[module("m", entries=[{"name": "plain", "code": code}])])
+            for words, sign in ((("a.kpk", "b.kpk"), "+"), (("b.kpk", "a.kpk"), "-")):
+                result = run(folder, "diff", *words)
+                same((result.status, result.err), (0, ""))
+                check(f"{sign}8388608.0 TiB" in result.out, result)
+
+
 # ---- size -------------------------------------------------------------------------------------------
 
 def split(folder, name="split"):

@@ -65,7 +65,8 @@ static struct image_entry entry_of(struct arena *arena, const json_t *json,
     entry.registers = number(json, "registers", said.registers);
     entry.static_smem = number(json, "static_smem", said.static_smem);
     entry.stack_bytes = number(json, "stack", said.stack_bytes);
-    entry.code_bytes = number(json, "code", (uint32_t)said.code_bytes);
+    const json_t *code = json_object_get(json, "code");
+    entry.code_bytes = code ? (uint64_t)json_integer_value(code) : said.code_bytes;
     entry.dynamic_smem = number(json, "dynamic_smem", 0);
     entry.spill_bytes = number(json, "spill", 0);
     entry.present = (json_object_get(json, "spill") ? KPK_PRESENT_SPILL : 0) |
