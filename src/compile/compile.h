@@ -14,11 +14,11 @@
  * executable started again; it takes many jobs over its pipes and dies with us. */
 
 /* Folders that exist for NVRTC alone, so that no machine's path reaches a cubin: CUDA's headers
- * (struct cuda's folders, laid over one another), the built-in C headers, and the current folder.
- */
+ * (struct cuda's folders, laid over one another), the built-in C headers, and the current folder,
+ * whose name no folder of a machine has: what is below it is looked for in the project. */
 #define COMPILE_CUDA_ROOT "<cuda>"
 #define COMPILE_HEADERS_ROOT "<kpack>"
-#define COMPILE_CWD "/kpack"
+#define COMPILE_CWD "/<project>"
 
 enum compile_way {
     COMPILE_WHOLE,     /* NVRTC makes the cubin */
