@@ -179,24 +179,19 @@ static bool compare_alone(struct diff *diff, const struct view *before, const st
     return !fail;
 }
 
-/* Part by part, by target; an image counts as its own only part. */
-static bool compare_parts(struct diff *diff, const struct view_set *before,
+static bool compare_pairs(struct diff *diff, const struct view_set *before,
                           const struct view_set *after)
 {
-    size_t i = 0, j = 0;
+    struct view_pair *pairs;
+    size_t count = view_set_pairs(&diff->cli->arena, before, after, &pairs);
     bool ok = true;
-    while (i < before->count || j < after->count) {
-        struct view *a = i < before->count ? &before->views[i] : NULL;
-        struct view *b = j < after->count ? &after->views[j] : NULL;
-        int order = !a ? 1 : !b ? -1 : strcmp(a->info.target, b->info.target);
+    for (size_t i = 0; i < count; i++) {
         if (diff->printed++ && !diff->json)
             putchar('\n');
-        if (order == 0)
-            ok &= compare(diff, a, b);
+        if (pairs[i].before && pairs[i].after)
+            ok &= compare(diff, pairs[i].before, pairs[i].after);
         else
-            ok &= compare_alone(diff, order < 0 ? a : NULL, order < 0 ? NULL : b);
-        i += order <= 0;
-        j += order >= 0;
+            ok &= compare_alone(diff, pairs[i].before, pairs[i].after);
     }
     return ok;
 }
@@ -205,11 +200,11 @@ static bool compare_sets(struct diff *diff, const struct view_set *before,
                          const struct view_set *after)
 {
     if (!before->bundle && !after->bundle)
-        return compare(diff, &before->views[0], &after->views[0]);
+        return compare_pairs(diff, before, after);
     json_t *object = emit_object();
     diff->parts = emit_object();
     emit_set(object, "parts", diff->parts);
-    bool ok = compare_parts(diff, before, after);
+    bool ok = compare_pairs(diff, before, after);
     /* As with two images, nothing is printed of what could not be compared. */
     if (diff->json && json_object_size(diff->parts) == diff->printed)
         emit_print(object);

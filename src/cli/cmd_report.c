@@ -22,15 +22,37 @@ static const char *label_of(const struct page *page, size_t image)
     return alone ? target : arena_printf(page->arena, "%s %zu", target, image + 1);
 }
 
-static bool gather(struct page *page)
+/* Two files are compared as diff does it, and so are the parts of a bundle that has two. */
+static void pair_up(struct page *page, const struct view_set *sets, size_t set_count)
+{
+    struct view_pair two = {page->views, page->views + 1}, *pairs = &two;
+    bool files = set_count == 2;
+    if (!files && page->count != 2)
+        return;
+    page->pair_count = files ? view_set_pairs(page->arena, &sets[0], &sets[1], &pairs) : 1;
+    page->pairs = arena_alloc(page->arena, page->pair_count, sizeof *page->pairs);
+    for (size_t i = 0; i < page->pair_count; i++)
+        page->pairs[i].views = pairs[i];
+    bool parts = files && (sets[0].bundle || sets[1].bundle);
+    page->before = parts ? sets[0].path : page->labels[0];
+    page->after = parts ? sets[1].path : page->labels[1];
+}
+
+static bool gather(struct page *page, const struct view_set *sets, size_t set_count)
 {
     for (size_t i = 0; i < page->count; i++) {
         page->labels[i] = label_of(page, i);
         sizes_of(&page->views[i], &page->sizes[i]);
     }
     bool ok = twins_of(page->views, page->count, &page->twins);
-    page->compared = ok && page->count == 2;
-    return ok && (!page->compared || compare_images(&page->views[0], &page->views[1], &page->diff));
+    if (ok)
+        pair_up(page, sets, set_count);
+    for (size_t i = 0; ok && i < page->pair_count; i++) {
+        struct view_pair pair = page->pairs[i].views;
+        if (pair.before && pair.after)
+            ok = compare_images(pair.before, pair.after, &page->pairs[i].diff);
+    }
+    return ok;
 }
 
 static bool publish(struct cli *cli, const char *path, const struct str *html)
@@ -73,12 +95,13 @@ enum cli_exit cmd_report(struct cli *cli, const struct cli_args *args)
     struct page page = {.arena = &cli->arena};
     struct view_set *sets = arena_alloc(&cli->arena, args->word_count, sizeof *sets);
     size_t opened;
-    bool ok = open_all(cli, args, sets, &opened, &page) && gather(&page);
+    bool ok = open_all(cli, args, sets, &opened, &page) && gather(&page, sets, args->word_count);
     if (ok)
         page_write(&page);
     ok = ok && publish(cli, path, &page.html);
     str_free(&page.html);
-    compare_free(&page.diff);
+    for (size_t i = 0; i < page.pair_count; i++)
+        compare_free(&page.pairs[i].diff);
     twins_free(&page.twins);
     for (size_t i = 0; page.sizes && i < page.count; i++)
         sizes_free(&page.sizes[i]);

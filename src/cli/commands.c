@@ -164,8 +164,8 @@ const struct cli_command cli_commands[] = {
     {"report", "-o FILE IMAGE ...", "write a page about images for a browser",
      "One HTML file that needs nothing else: what the images are, what takes their bytes,\n"
      "entries with their resources, twins by target, levers, expected absences, and for two\n"
-     "images how the second differs from the first. Tables sort and search where scripts may\n"
-     "run.\n",
+     "files how the second differs from the first, bundles target by target. Tables sort and\n"
+     "search where scripts may run.\n",
      report_options, 1, SIZE_MAX, cmd_report},
     {"bundle", "-o FILE IMAGE ...", "join images of several targets in one file",
      "The runtime opens a bundle as it opens an image and reads the part for its device alone.\n"

@@ -89,7 +89,7 @@ static void add_banner(struct page *page)
     add_labels(page);
     str_adds(html, "</h1>\n<nav aria-label=\"Sections\">\n");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (page->compared || strcmp(names[i][0], "diff") != 0)
+        if (page->pair_count || strcmp(names[i][0], "diff") != 0)
             str_addf(html, "<a href=\"#%s\">%s</a>\n", names[i][0], names[i][1]);
     str_adds(html, "</nav>\n</div>\n</header>\n<main>\n");
 }
@@ -99,7 +99,7 @@ void page_write(struct page *page)
     add_head(page);
     add_banner(page);
     page_summary(page);
-    if (page->compared)
+    if (page->pair_count)
         page_diff(page);
     page_bytes(page);
     page_entries(page);

@@ -13,15 +13,21 @@
 /* The page that `kpack report` writes: HTML with its style and script inside, of use without the
  * script, which makes tables sortable and searchable. */
 
+struct page_pair {
+    struct view_pair views;
+    struct comparison diff; /* empty where one side has none */
+};
+
 struct page {
     struct arena *arena;
     struct view *views; /* the parts of bundles among them; borrowed */
     size_t count;
-    const char **labels; /* by image: its target, numbered when two have the same */
-    struct sizes *sizes; /* by image */
-    struct twins twins;  /* of all images */
-    bool compared;       /* when there are two images */
-    struct comparison diff;
+    const char **labels;     /* by image: its target, numbered when two have the same */
+    struct sizes *sizes;     /* by image */
+    struct twins twins;      /* of all images */
+    struct page_pair *pairs; /* what is compared: two images, or the parts of two files by target */
+    size_t pair_count;
+    const char *before, *after; /* what the pairs are of, for people */
     struct str html;
 };
 

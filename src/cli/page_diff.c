@@ -3,13 +3,37 @@
 #include "cli/html.h"
 #include "cli/page.h"
 
-/* "12 registers, 3 removed, ...": how many differences each word of diff's --fail-on covers. */
-static void add_counts(struct page *page)
+/* What a pair with one side alone comes to; NULL for one that was compared. */
+static const struct change *lone_change(const struct page_pair *pair)
 {
-    size_t counts[COMPARE_ASPECTS + 1] = {0};
-    struct str *html = &page->html;
-    for (size_t i = 0; i < page->diff.count; i++)
-        counts[page->diff.items[i].aspect]++;
+    static const struct compare_value shipped = {.kind = COMPARE_TEXT, .text = "shipped"};
+    static const struct change added = {
+        .aspect = COMPARE_ADDED, .what = "target", .after = shipped};
+    static const struct change removed = {
+        .aspect = COMPARE_REMOVED, .what = "target", .before = shipped};
+    if (pair->views.before && pair->views.after)
+        return NULL;
+    return pair->views.before ? &removed : &added;
+}
+
+static size_t count_changes(const struct page *page, size_t counts[COMPARE_ASPECTS + 1])
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < page->pair_count; i++) {
+        const struct comparison *diff = &page->pairs[i].diff;
+        const struct change *lone = lone_change(&page->pairs[i]);
+        for (size_t j = 0; j < diff->count; j++)
+            counts[diff->items[j].aspect]++;
+        if (lone)
+            counts[lone->aspect]++;
+        sum += diff->count + (lone != NULL);
+    }
+    return sum;
+}
+
+/* "12 registers, 3 removed, ...": how many differences each word of diff's --fail-on covers. */
+static void add_counts(struct str *html, const size_t counts[COMPARE_ASPECTS + 1])
+{
     str_adds(html, "<ul class=\"counts\">\n");
     for (size_t i = 0; i <= COMPARE_ASPECTS; i++) {
         if (!counts[i])
@@ -58,11 +82,17 @@ static void add_delta(struct page *page, const struct change *change)
     str_adds(html, "</td>");
 }
 
-static void add_change(struct page *page, const struct change *change)
+static void add_change(struct page *page, size_t pair, const struct change *change)
 {
     struct str *html = &page->html;
+    const struct view_pair *views = &page->pairs[pair].views;
     const char *const names[] = {change->module, change->entry};
-    str_adds(html, "<tr>");
+    str_addf(html, "<tr data-image=\"%zu\">", pair + 1);
+    if (page->pair_count > 1) {
+        str_adds(html, "<td class=\"target\">");
+        html_name(html, (views->before ? views->before : views->after)->info.target);
+        str_adds(html, "</td>");
+    }
     for (size_t i = 0; i < 2; i++) {
         str_adds(html, names[i] ? "<td class=\"name\">" : "<td class=\"name none\">");
         html_name(html, names[i] ? names[i] : i ? "" : "image");
@@ -77,27 +107,44 @@ static void add_change(struct page *page, const struct change *change)
     str_adds(html, "</tr>\n");
 }
 
+static void add_changes(struct page *page)
+{
+    for (size_t i = 0; i < page->pair_count; i++) {
+        const struct page_pair *pair = &page->pairs[i];
+        const struct change *lone = lone_change(pair);
+        if (lone)
+            add_change(page, i, lone);
+        for (size_t j = 0; j < pair->diff.count; j++)
+            add_change(page, i, &pair->diff.items[j]);
+    }
+}
+
 void page_diff(struct page *page)
 {
     struct str *html = &page->html;
+    size_t counts[COMPARE_ASPECTS + 1] = {0};
     page_section(page, "diff", "Differences");
     str_adds(html, "<p class=\"note\">From <b>");
-    html_name(html, page->labels[0]);
+    html_name(html, page->before);
     str_adds(html, "</b> to <b>");
-    html_name(html, page->labels[1]);
-    str_adds(html, "</b>.</p>\n");
-    if (!page->diff.count) {
+    html_name(html, page->after);
+    str_addf(html, "</b>%s.</p>\n", page->pair_count > 1 ? ", target by target" : "");
+    if (!count_changes(page, counts)) {
         str_adds(html, "<p class=\"empty\">The images do not differ.</p>\n</section>\n");
         return;
     }
-    add_counts(page);
-    page_table(page, "diff", "Differences between the two images", "differences");
-    str_adds(html, "<thead>\n<tr><th scope=\"col\">Module</th><th scope=\"col\">Entry</th>"
-                   "<th scope=\"col\">What</th><th scope=\"col\" class=\"num\">Before</th>"
-                   "<th scope=\"col\" class=\"num\">After</th>"
-                   "<th scope=\"col\" class=\"num\">Change</th></tr>\n</thead>\n<tbody>\n");
-    for (size_t i = 0; i < page->diff.count; i++)
-        add_change(page, &page->diff.items[i]);
+    add_counts(html, counts);
+    page_table(page, "diff",
+               page->pair_count > 1 ? "Differences by target"
+                                    : "Differences between the two images",
+               "differences");
+    str_addf(html,
+             "<thead>\n<tr>%s<th scope=\"col\">Module</th><th scope=\"col\">Entry</th>"
+             "<th scope=\"col\">What</th><th scope=\"col\" class=\"num\">Before</th>"
+             "<th scope=\"col\" class=\"num\">After</th>"
+             "<th scope=\"col\" class=\"num\">Change</th></tr>\n</thead>\n<tbody>\n",
+             page->pair_count > 1 ? "<th scope=\"col\">Target</th>" : "");
+    add_changes(page);
     page_end_table(page);
     str_adds(html, "</section>\n");
 }

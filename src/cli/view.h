@@ -50,6 +50,16 @@ void view_set_close(struct view_set *set);
 /* The image for that target, NULL when there is none. */
 struct view *view_set_find(const struct view_set *set, const char *target);
 
+/* Images of two files side by side: both are images, whatever their targets, or they are parts with
+ * one target, of which one side may have none (NULL). */
+struct view_pair {
+    struct view *before, *after;
+};
+
+/* All of them, by target; returns how many. The array is in the arena. */
+size_t view_set_pairs(struct arena *arena, const struct view_set *before,
+                      const struct view_set *after, struct view_pair **out_pairs);
+
 /* A line on a bundle as a whole; nothing for an image. */
 void view_set_head(const struct view_set *set);
 

@@ -82,6 +82,23 @@ struct view *view_set_find(const struct view_set *set, const char *target)
     return NULL;
 }
 
+size_t view_set_pairs(struct arena *arena, const struct view_set *before,
+                      const struct view_set *after, struct view_pair **out_pairs)
+{
+    bool parts = before->bundle || after->bundle;
+    size_t count = 0, i = 0, j = 0;
+    *out_pairs = arena_alloc(arena, before->count + after->count, sizeof **out_pairs);
+    while (i < before->count || j < after->count) {
+        struct view *a = i < before->count ? &before->views[i] : NULL;
+        struct view *b = j < after->count ? &after->views[j] : NULL;
+        int order = !a ? 1 : !b ? -1 : parts ? strcmp(a->info.target, b->info.target) : 0;
+        (*out_pairs)[count++] = (struct view_pair){order > 0 ? NULL : a, order < 0 ? NULL : b};
+        i += order <= 0;
+        j += order >= 0;
+    }
+    return count;
+}
+
 void view_set_head(const struct view_set *set)
 {
     struct arena *arena = &set->views[0].cli->arena;

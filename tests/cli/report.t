@@ -145,9 +145,35 @@ def _():
             same(found.tables[table], apart.tables[table], table)
         check("all.kpk[two]" in "".join(found.words))
         same(page(folder, "all.kpk", "--target", "two").tables["entries"], page(folder, two).tables["entries"])
-        check(not page(folder, "all.kpk", two).tables.get("diff"), "three images, and a comparison")
+        check("diff" not in page(folder, "all.kpk", one, two).ids, "three files, and a comparison")
         result = report(folder, "all.kpk", "--target", "three")
         check(result.status == 1 and "'three'" in result.err, result)
+
+
+@test("two bundles, or a bundle and an image, are compared target by target, as diff does it")
+def _():
+    with Folder() as folder:
+        one, two, _ = images(folder)
+        describe(folder, "new", target="one", modules=[module("base", entries=[{"name": "plain", "spill": 8}])])
+        describe(folder, "else", target="else", arch="sm_100a", modules=[module("m", entries=["plain"])])
+        for name, parts in (("a.kpk", (one, two)), ("b.kpk", ("new.kpk", two, "else.kpk"))):
+            same(kpack("bundle", "-o", name, *parts, cwd=folder).status, 0)
+        found = page(folder, "a.kpk", "b.kpk")
+        head, *rows = found.tables["diff"]
+        same(head, ["Target", "Module", "Entry", "What", "Before", "After", "Change"])
+        pair = page(folder, one, "new.kpk").tables["diff"][1:]
+        same([r[1:] for r in rows if r[0] == "one"], pair)
+        check(["base", "plain", "spilled bytes", "1.2 MiB", "8 B", "-1.2 MiB"] in pair, pair)
+        same([r for r in rows if r[0] != "one"], [["else", "image", "", "target", "\u2013", "shipped", "added"]])
+        check("From a.kpk to b.kpk, target by target." in "".join(found.words).replace("\u200b", ""))
+        same(found.tables["entries"][0][0], "Target")
+        same(set(found.column("entries", "Target")), {"one 1", "one 4", "two 2", "two 5", "else"})
+        rows = page(folder, "b.kpk", two).tables["diff"][1:]
+        same(rows, [[t, "image", "", "target", "shipped", "\u2013", "removed"] for t in ("else", "one")])
+        rows = page(folder, "a.kpk", "b.kpk", "--target", "one").tables["diff"][1:]
+        same(rows, pair)
+        found = page(folder, "a.kpk", "a.kpk")
+        check("The images do not differ." in "".join(found.words) and "diff" not in found.tables)
 
 
 @test("the treemap's cells tile it, in the ratio of their bytes, for wide windows and narrow ones")

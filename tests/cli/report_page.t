@@ -62,7 +62,7 @@ def sample(folder):
     describe(folder, "one", target="one", modules=[
         base, module("fast", fast, [{"name": "plain", "twin_of": "base:plain", "bits": "same"}])],
         levers=[{"name": "tc", "env": "TC", "kind": 0, "on": True}], absent=[["m", "g", "why not"]])
-    describe(folder, "two", target="two", modules=[base, module("other", OTHER_CUBIN, ["plain", "stack"])])
+    describe(folder, "two", target="two", arch="sm_121a", modules=[base, module("other", OTHER_CUBIN, ["plain", "stack"])])
     return write_report(folder, "one.kpk", "two.kpk")
 
 
@@ -125,6 +125,42 @@ def _():
         browser.value(f"document.querySelector('{tools} select').focus()")
         browser.type("two")
         same((browser.value(count), set(column("entries", 0))), ("5 of 9 entries", {"two"}))
+        same(browser.complaints, [])
+
+
+@test("two bundles: differences by target, which sort, search and filter like the entries")
+def _():
+    with Folder() as folder:
+        sample(folder)
+        base = module("base", entries=[{"name": "plain", "spill": 2048}, "stack"])
+        describe(folder, "new", target="one", modules=[base])
+        describe(folder, "else", target="else", arch="sm_100a", modules=[base])
+        for name, parts in (("a.kpk", ("one.kpk", "two.kpk")), ("b.kpk", ("new.kpk", "else.kpk"))):
+            same(kpack("bundle", "-o", name, *parts, cwd=folder).status, 0)
+        path = write_report(folder, "a.kpk", "b.kpk")
+        for width, height in SIZES:
+            for dark in (False, True):
+                browser.open(path, width, height, dark, mobile=width < 500)
+                quiet(path)
+                same(browser.value("document.documentElement.scrollWidth"), width)
+                worst, text, _ = browser.value(CONTRAST)
+                check(worst >= 4.5, dark, worst, text)
+        browser.open(path)
+        same(browser.value("document.querySelector('nav a[href=\"#diff\"]').textContent"), "Differences")
+        tools = ".tools[data-of=diff-table]"
+        count = f"document.querySelector('{tools} output').textContent"
+        total = len(column("diff", 0))
+        same(set(column("diff", 0)), {"one", "two", "else"})
+        same(browser.value(count), f"{total} differences")
+        browser.click(f"{tools} input[type=search]")
+        browser.type("target")
+        same((browser.value(count), column("diff", 6)), (f"2 of {total} differences", ["added", "removed"]))
+        for _ in "target":
+            browser.press("Backspace")
+        browser.value(f"document.querySelector('{tools} select').focus()")
+        browser.type("one")
+        same((browser.value(count), set(column("diff", 0))), (f"{total - 2} of {total} differences", {"one"}))
+        browser.click("#diff-table thead th:nth-child(7) button")
         same(browser.complaints, [])
 
 
