@@ -5,22 +5,36 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static void add(struct diags *diags, enum diag_level level, struct loc loc, const char *format,
-                va_list args)
+void diag_add_text(struct diags *diags, enum diag_level level, struct loc loc, const char *text)
 {
     if (diags->count == diags->cap) {
         diags->cap = diags->cap ? diags->cap * 2 : 8;
         diags->items = mem_resize(diags->items, diags->cap, sizeof *diags->items);
     }
-    struct str text = {0};
-    str_addv(&text, format, args);
     diags->items[diags->count++] = (struct diag){
         .level = level,
         .loc = {loc.file ? arena_strdup(&diags->arena, loc.file) : NULL, loc.line, loc.col},
-        .message = arena_strdup(&diags->arena, str_text(&text)),
+        .message = arena_strdup(&diags->arena, text),
     };
     diags->errors += level == DIAG_ERROR;
+}
+
+static void add(struct diags *diags, enum diag_level level, struct loc loc, const char *format,
+                va_list args)
+{
+    struct str text = {0}, line = {0};
+    str_addv(&text, format, args);
+    for (const char *at = str_text(&text), *end; *at; at = end) {
+        end = strchrnul(at, '\n');
+        str_add(&line, at, (size_t)(end - at));
+        if (*end) {
+            str_add_printable(&line, end, 1);
+            end++;
+        }
+    }
+    diag_add_text(diags, level, loc, str_text(&line));
     str_free(&text);
+    str_free(&line);
 }
 
 void diag_add(struct diags *diags, enum diag_level level, struct loc loc, const char *format, ...)

@@ -24,8 +24,7 @@ enum diag_level {
 struct diag {
     enum diag_level level;
     struct loc loc;
-    const char
-        *message; /* one line, lower case, no period; more text after a newline is kept whole */
+    const char *message; /* one line, lower case, no period; diag_add_text may add more lines */
 };
 
 /* The list that the tool's modules add to; only cli/ prints it. Zero-initialise to start. Not
@@ -36,8 +35,13 @@ struct diags {
     size_t count, cap, errors;
 };
 
+/* A newline in what is formatted comes from a name or a file, and is escaped: the message stays one
+ * line. All other bytes that would drive a terminal are escaped when it is rendered. */
 void diag_add(struct diags *diags, enum diag_level level, struct loc loc, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* A text that may have several lines, such as a compiler's. */
+void diag_add_text(struct diags *diags, enum diag_level level, struct loc loc, const char *text);
 
 /* An error with no place in a source. Always returns false: `return diag_error(...)`. */
 bool diag_error(struct diags *diags, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -111,8 +111,8 @@ static void say_message(struct cli *cli, const struct key_field *field)
     int level = 0, used = 0;
     if (sscanf(field->value, "%d %" SCNu32 " %" SCNu32 " %n", &level, &loc.line, &loc.col, &used) ==
         3)
-        diag_add(&cli->diags, level == DIAG_NOTE ? DIAG_NOTE : DIAG_WARNING, loc, "%s",
-                 field->value + used);
+        diag_add_text(&cli->diags, level == DIAG_NOTE ? DIAG_NOTE : DIAG_WARNING, loc,
+                      field->value + used);
 }
 
 static void say(struct cli *cli, const struct str *said, bool quiet)

@@ -82,7 +82,22 @@ void emit_append(json_t *array, json_t *value)
 
 void emit_print(json_t *value)
 {
-    json_dumpf(value, stdout, JSON_INDENT(2));
-    putchar('\n');
+    char *text = json_dumps(value, JSON_INDENT(2));
+    struct str line = {0};
+    if (!text)
+        must(NULL);
+    for (const char *at = text; *at; at++) {
+        /* In a string: DEL and, as C2 80 to C2 9F, what drives some terminals too. */
+        unsigned char byte = (unsigned char)*at, next = (unsigned char)at[1];
+        bool wide = byte == 0xc2 && next < 0xa0;
+        if (byte == 0x7f || wide)
+            str_addf(&line, "\\u%04X", wide ? next : byte);
+        else
+            str_addc(&line, *at);
+        at += wide;
+    }
+    printf("%s\n", str_text(&line));
+    str_free(&line);
+    free(text);
     json_decref(value);
 }

@@ -22,7 +22,7 @@ json_t *emit_count_or_null(bool present, uint64_t value);
 void emit_set(json_t *object, const char *key, json_t *value);
 void emit_append(json_t *array, json_t *value);
 
-/* Prints it on standard output. */
+/* Prints it on standard output, with every control character escaped. */
 void emit_print(json_t *value);
 
 #endif

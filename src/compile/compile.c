@@ -91,8 +91,8 @@ static void move_diags(struct run *run, bool all)
     for (; run->shown < run->count && (all || run->done[run->shown]); run->shown++) {
         struct diags *of_unit = &run->unit_diags[run->shown];
         for (size_t i = 0; i < of_unit->count; i++)
-            diag_add(run->diags, of_unit->items[i].level, of_unit->items[i].loc, "%s",
-                     of_unit->items[i].message);
+            diag_add_text(run->diags, of_unit->items[i].level, of_unit->items[i].loc,
+                          of_unit->items[i].message);
         diag_free(of_unit);
         *of_unit = (struct diags){0};
     }
@@ -137,15 +137,15 @@ static void lose(struct run *run, struct worker *worker, const char *format, ...
 static void lose(struct run *run, struct worker *worker, const char *format, ...)
 {
     if (worker->unit != NO_UNIT) {
+        const struct compile_unit *unit = &run->units[worker->unit];
         struct str text = {0};
         va_list args;
+        str_addf(&text, "'%s' was not compiled: ", unit->name);
         va_start(args, format);
         str_addv(&text, format, args);
         va_end(args);
         add_error_text(worker, &text);
-        const struct compile_unit *unit = &run->units[worker->unit];
-        diag_error_at(&run->unit_diags[worker->unit], unit->loc, "'%s' was not compiled: %s",
-                      unit->name, str_text(&text));
+        diag_add_text(&run->unit_diags[worker->unit], DIAG_ERROR, unit->loc, str_text(&text));
         str_free(&text);
         unit_done(run, worker, COMPILE_CRASHED);
     }

@@ -197,7 +197,7 @@ static void finish(struct output *output, struct item *item)
         str_addc(&item->text, '\n');
         str_add(&item->text, item->caret.at, item->caret.size);
     }
-    diag_add(output->diags, item->level, loc, "%s", str_text(&item->text));
+    diag_add_text(output->diags, item->level, loc, str_text(&item->text));
     output->errors += item->level == DIAG_ERROR;
     str_free(&item->text);
     arena_free(&arena);
@@ -260,7 +260,7 @@ size_t nvrtc_log_add(const char *log, const char *root, const struct cuda *cuda,
         }
     }
     if (rest.len)
-        diag_add(diags, DIAG_NOTE, place, "%s", rest.data);
+        diag_add_text(diags, DIAG_NOTE, place, rest.data);
     str_free(&rest);
     return output.errors;
 }

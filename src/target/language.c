@@ -276,7 +276,7 @@ static int host_report(lua_State *lua)
 {
     luaL_checktype(lua, 1, LUA_TTABLE);
     const char *message = luaL_checkstring(lua, 2);
-    diag_error_at(sandbox_of(lua)->diags, language_place(lua, 1), "%s", message);
+    diag_add_text(sandbox_of(lua)->diags, DIAG_ERROR, language_place(lua, 1), message);
     return 0;
 }
 

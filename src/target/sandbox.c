@@ -236,7 +236,7 @@ static void report(struct sandbox *sandbox, int status)
                       sandbox->over ? sandbox->over : "uses more than 64 MiB of memory");
     } else if (!sandbox->reported) {
         const char *message = sandbox_message(sandbox, lua_tostring(sandbox->lua, -1), &loc);
-        diag_error_at(sandbox->diags, loc, "%s", message);
+        diag_add_text(sandbox->diags, DIAG_ERROR, loc, message);
     }
 }
 

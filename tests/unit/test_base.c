@@ -246,20 +246,22 @@ static void hostile_text_is_escaped(void **state)
     (void)state;
     struct diags diags = {0};
     struct str out = {0};
-    diag_error_at(&diags, (struct loc){"a\x1b[1m.lua", 0, 0}, "bad '%s'\n  second\x07 line",
-                  "\x1b]0;x");
+    diag_error_at(&diags, (struct loc){"a\x1b[1m\n.lua", 0, 0}, "bad '%s'",
+                  "\x1b]0;x\nkpack: error: y\n");
     diag_warning(&diags, "mind the gap");
     diag_add(&diags, DIAG_NOTE, (struct loc){0}, "by the way");
+    diag_add_text(&diags, DIAG_ERROR, (struct loc){0}, "a compiler's\n  second\x07 line");
     diag_render(&diags, 0, false, &out);
-    assert_string_equal(out.data,
-                        "kpack: error: a\\x1B[1m.lua: bad '\\x1B]0;x'\n  second\\x07 line\n"
-                        "kpack: warning: mind the gap\n"
-                        "kpack: note: by the way\n");
-    assert_int_equal(diags.errors, 1);
-    assert_int_equal(diags.count, 3);
+    assert_string_equal(out.data, "kpack: error: a\\x1B[1m\\x0A.lua: bad "
+                                  "'\\x1B]0;x\\x0Akpack: error: y\\x0A'\n"
+                                  "kpack: warning: mind the gap\n"
+                                  "kpack: note: by the way\n"
+                                  "kpack: error: a compiler's\n  second\\x07 line\n");
+    assert_int_equal(diags.errors, 2);
+    assert_int_equal(diags.count, 4);
     str_clear(&out);
-    diag_render(&diags, 2, false, &out);
-    assert_string_equal(out.data, "kpack: note: by the way\n");
+    diag_render(&diags, 3, false, &out);
+    assert_string_equal(out.data, "kpack: error: a compiler's\n  second\\x07 line\n");
     str_free(&out);
     diag_free(&diags);
 }
