@@ -106,8 +106,9 @@ typedef enum kpk_severity {
     KPK_ERROR,
 } kpk_severity;
 
-/* Called with one line of text, no newline. May be called from any thread that uses the image; must
- * not call back into it. */
+/* Called with one line of UTF-8 without a newline: '?' stands for each byte of a name in it that is
+ * a control character's or no UTF-8. May be called from any thread that uses the image; must not
+ * call back into it. */
 typedef void (*kpk_message_fn)(void *user, kpk_severity severity, const char *text);
 
 /* Gives the address of a CUDA driver function by its symbol name as exported ("cuLaunchKernel",

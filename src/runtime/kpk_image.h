@@ -147,7 +147,12 @@ struct kpk_image {
 
 /* ---- kpk_message.c ---- */
 
-/* Sends one line through a desc's callback, control bytes replaced. Returns `status`. */
+/* Bytes of the UTF-8 sequence at the start of text[0..size), 0 when it is not well formed (Unicode
+ * 15, table 3-7). */
+size_t kpk_utf8(const uint8_t *text, size_t size);
+
+/* Sends one line of UTF-8 through a desc's callback, control characters replaced. Returns `status`.
+ */
 kpk_status kpk_report(const struct kpk_open_desc *desc, kpk_severity severity, kpk_status status,
                       const char *format, ...) __attribute__((format(printf, 4, 5), cold));
 

@@ -1,12 +1,41 @@
 #include "kpk_image.h"
 
 #include <stdio.h>
+#include <string.h>
 
+size_t kpk_utf8(const uint8_t *text, size_t size)
+{
+    uint8_t least = 0x80, most = 0xbf; /* of the second byte */
+    size_t length = text[0] < 0x80 ? 1 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
+    if ((text[0] >= 0x80 && text[0] < 0xc2) || text[0] > 0xf4 || length > size)
+        return 0;
+    if (text[0] == 0xe0 || text[0] == 0xf0)
+        least = text[0] == 0xe0 ? 0xa0 : 0x90;
+    if (text[0] == 0xed || text[0] == 0xf4)
+        most = text[0] == 0xed ? 0x9f : 0x8f;
+    for (size_t i = 1; i < length; i++) {
+        if (text[i] < least || text[i] > most)
+            return 0;
+        least = 0x80;
+        most = 0xbf;
+    }
+    return length;
+}
+
+/* Names come from files: what is no UTF-8 or would drive a terminal does not get through, U+0080 to
+ * U+009F (C2 80 to C2 9F) among it. */
 static void send_line(const struct kpk_open_desc *desc, kpk_severity severity, char *line)
 {
-    for (char *byte = line; *byte != '\0'; byte++) {
-        if ((unsigned char)*byte < 0x20 || *byte == 0x7f)
-            *byte = '?';
+    uint8_t *text = (uint8_t *)line;
+    size_t size = strlen(line);
+    for (size_t at = 0, step; at < size; at += step) {
+        step = kpk_utf8(text + at, size - at);
+        bool control = text[at] < 0x20 || text[at] == 0x7f ||
+                       (step == 2 && text[at] == 0xc2 && text[at + 1] < 0xa0);
+        if (step > 0 && !control)
+            continue;
+        step = step > 0 ? step : 1;
+        memset(text + at, '?', step);
     }
     desc->message(desc->message_user, severity, line);
 }

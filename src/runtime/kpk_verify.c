@@ -50,33 +50,12 @@ static void verify_groups(const kpk_image *image, kpk_status *result)
     kpk_decode_free(&decoding);
 }
 
-/* Bytes of the UTF-8 sequence at the start of text[0..size), 0 when it is not well formed (Unicode
- * 15, table 3-7). */
-static size_t utf8(const uint8_t *text, size_t size)
-{
-    uint8_t least = 0x80, most = 0xbf; /* of the second byte */
-    size_t length = text[0] < 0x80 ? 1 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
-    if ((text[0] >= 0x80 && text[0] < 0xc2) || text[0] > 0xf4 || length > size)
-        return 0;
-    if (text[0] == 0xe0 || text[0] == 0xf0)
-        least = text[0] == 0xe0 ? 0xa0 : 0x90;
-    if (text[0] == 0xed || text[0] == 0xf4)
-        most = text[0] == 0xed ? 0x9f : 0x8f;
-    for (size_t i = 1; i < length; i++) {
-        if (text[i] < least || text[i] > most)
-            return 0;
-        least = 0x80;
-        most = 0xbf;
-    }
-    return length;
-}
-
 static void verify_strings(const kpk_image *image, kpk_status *result)
 {
     const uint8_t *bytes = (const uint8_t *)image->strings;
     size_t size = kpk_count(image, KPK_SECTION_STRINGS);
     for (size_t at = 0, step; at < size; at += step) {
-        step = utf8(bytes + at, size - at);
+        step = kpk_utf8(bytes + at, size - at);
         if (step == 0) {
             note(kpk_fail(image, KPK_ERR_DAMAGED, "byte %llu of its strings is not UTF-8",
                           (unsigned long long)at),

@@ -543,19 +543,6 @@ static void test_files(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-/* A message is one line whatever the names in it say, and the reason survives a long path. */
-static void test_message_is_one_line(void **state)
-{
-    struct fixture *fixture = *state;
-    char path[3000];
-    memset(path, 'p', sizeof(path));
-    memcpy(path, "/\n\x1b[2J", 6);
-    path[sizeof(path) - 1] = '\0';
-    assert_int_equal(open_path(fixture, path), KPK_ERR_IO);
-    assert_null(strpbrk(fixture->message, "\n\x1b"));
-    assert_non_null(strstr(fixture->message, "cannot open"));
-}
-
 static kpk_image *open_file(const char *path)
 {
     kpk_open_desc desc = {.symbol = fake_cuda_symbol};
@@ -642,7 +629,6 @@ int main(void)
         TEST(test_bad_layouts),
         TEST(test_lying_frames),
         TEST(test_files),
-        TEST(test_message_is_one_line),
         TEST(test_file_changes_under_an_image),
         TEST(test_sizes_over_4_gib),
     };

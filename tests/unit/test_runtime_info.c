@@ -366,6 +366,38 @@ static void test_reads_the_golden_file(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_start, fixture_stop)
 
+static kpk_status open_nothing(struct fixture *fixture, const char *path)
+{
+    kpk_open_desc desc = fixture_desc(fixture);
+    kpk_image *image = NULL;
+    kpk_status status = kpk_open(path, &desc, &image);
+    assert_null(image);
+    return status;
+}
+
+/* A message is one line whatever the names in it say, and the reason survives a long path. */
+static void test_message_is_one_line(void **state)
+{
+    struct fixture *fixture = *state;
+    char path[3000];
+    memset(path, 'p', sizeof(path));
+    memcpy(path, "/\n\x1b[2J", 6);
+    path[sizeof(path) - 1] = '\0';
+    assert_int_equal(open_nothing(fixture, path), KPK_ERR_IO);
+    assert_null(strpbrk(fixture->message, "\n\x1b"));
+    assert_non_null(strstr(fixture->message, "cannot open"));
+    const char *names[][2] = {
+        {"a\r\t\x1f\x7f", "a????:"},                   /* ASCII's */
+        {"\xc2\x80\xc2\x9f\xc2\xa0", "????\xc2\xa0:"}, /* U+0080 to U+009F */
+        {"\x80\xff\xc3", "???:"},                      /* no UTF-8 */
+        {"\xe2\x82\xac\xf0\x9f\x90\x84", "\xe2\x82\xac\xf0\x9f\x90\x84:"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_int_equal(open_nothing(fixture, names[i][0]), KPK_ERR_IO);
+        assert_memory_equal(fixture->message, names[i][1], strlen(names[i][1]));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +410,7 @@ int main(void)
         TEST(test_levers),
         TEST(test_absences),
         TEST(test_many_absences),
+        TEST(test_message_is_one_line),
         cmocka_unit_test(test_agrees_with_the_writer),
         cmocka_unit_test(test_reads_the_golden_file),
     };
