@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Speed of the GDN routes and kernels, with their f64 error, beside FLA's Triton kernels and the floors.
 
-    gdn.py [--rounds N] [--tokens T,T] [--heads NV,NV] [--no-fla] [--no-varlen] [--no-error] [--default]
+    gdn.py [--rounds N] [--tokens T,T] [--heads NV,NV] [--no-fla] [--no-varlen] [--no-error] [--default] [--warm-fla N]
 
-nk = 16. One process; every candidate is one captured graph, replayed in turns; medians in microseconds.
-FLA is fla-core's chunk_gated_delta_rule; its layout copies are made outside the timing, and it is tuned at PEER_TOKENS
-before. --default measures the default route and its kernels alone. Ends with the tables of RESULTS.md and with what must hold; exits 1 when
-something does not.
+nk = 16. One process; every candidate is one captured graph, replayed in turns; medians in microseconds. FLA is fla-core's
+chunk_gated_delta_rule; its layout copies are made outside the timing, and it is tuned before (gdn_fla.py). --warm-fla
+measures nothing: it compiles what that tuning needs in N processes, for a later run with the same TRITON_CACHE_DIR.
+--default measures the default route and its kernels alone. Ends with the tables of RESULTS.md and with what must hold;
+exits 1 when something does not.
 """
 import argparse
 import os
@@ -14,17 +15,16 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(os.path.dirname(HERE), "gpu"), HERE]
-os.environ.update(FLA_DISABLE_BACKEND_DISPATCH="1", FLA_FLASH_QLA="0", FLA_CACHE_RESULTS="0")
 
 import torch
 
+import gdn_fla
 import harness
 import kpk
+from gdn_fla import NK, Fla
 from gdn_ops import KERNELS, ROUTES, Gdn, Problem, entries
 
-NK = 16
 TOKENS = [64, 512, 2048, 4096, 8192, 32768]
-PEER_TOKENS = 8192
 COPY_BYTES_PER_US = 4.3e6  # one H200, device-to-device copy, read plus written
 FLOPS_PER_US = 790e6
 TENSOR = ("hopper", "x2_parents", "tc_vblock")  # routes whose spine is on the tensor cores
@@ -37,31 +37,6 @@ def floors(problem):
     fused = chunks * 33280 + chunks // problem.nv * NK * 32768 + states
     flops = chunks * (9.953e6 + 4.19e6)
     return three / COPY_BYTES_PER_US, fused / COPY_BYTES_PER_US, flops / FLOPS_PER_US
-
-
-class Fla:
-    """FLA's kernels over a problem's inputs."""
-
-    def __init__(self, problem):
-        from fla.ops.gated_delta_rule.chunk import chunk_gated_delta_rule
-        self.function = chunk_gated_delta_rule
-        q, k, v = (x.contiguous()[None] for x in problem.qkv())
-        gate, beta = problem.gb[:problem.tokens].split(problem.nv, 1)
-        shape = (problem.batch, problem.tokens // problem.batch)
-        if not problem.varlen:
-            q, k, v = (x.view(*shape, *x.shape[2:]) for x in (q, k, v))
-        else:
-            shape = (1, problem.tokens)
-        self.inputs = dict(q=q, k=k, v=v, g=gate.log().contiguous().view(*shape, -1),
-                           beta=beta.contiguous().view(*shape, -1), initial_state=problem.h0,
-                           output_final_state=True)
-        if problem.varlen:
-            self.inputs["cu_seqlens"] = problem.cu.long()
-
-    def __call__(self):
-        with torch.inference_mode():
-            out, state = self.function(**self.inputs)
-        return out.flatten(0, 1), state
 
 
 class Case:
@@ -131,16 +106,6 @@ class Case:
                 yield f"{name}'s errors {errors[name]} are not under FLA's {errors['FLA']}"
 
 
-def tune_peer(context, options):
-    """FLA keeps, for each number of heads, the configurations that were fastest in its first call, whatever that call's
-    length: after 64 tokens those are chance, and up to 1.6 times slower for long prompts."""
-    for nv in map(int, options.heads.split(",")):
-        Fla(Problem(context, [PEER_TOKENS], NK, nv, state="zeros"))()
-    if not options.no_varlen:
-        Fla(Problem(context, [PEER_TOKENS // 2] * 2, NK, 32, varlen=True, state="zeros"))()
-    torch.cuda.synchronize()
-
-
 def cell(value):
     if not isinstance(value, float):
         return str(value)
@@ -160,7 +125,7 @@ def cases(context, options):
         for tokens in map(int, options.tokens.split(",")):
             yield f"T={tokens} nv={nv}", Problem(context, [tokens], NK, nv, state="zeros")
     if not options.no_varlen:
-        yield "8 x 4096 varlen nv=32", Problem(context, [4096] * 8, NK, 32, varlen=True, state="zeros")
+        yield "8 x 4096 varlen nv=32", Problem(context, gdn_fla.VARLEN, NK, 32, varlen=True, state="zeros")
 
 
 def main():
@@ -170,12 +135,16 @@ def main():
     parser.add_argument("--heads", default="32,48")
     for flag in ("no-fla", "no-varlen", "no-error", "default"):
         parser.add_argument(f"--{flag}", action="store_true")
+    parser.add_argument("--warm-fla", type=int, metavar="N")
     options = parser.parse_args()
+    heads = list(map(int, options.heads.split(",")))
+    if options.warm_fla:
+        return 0 if gdn_fla.compile_all(options.warm_fla, heads, not options.no_varlen) else 1
     torch.zeros(1, device="cuda:0")
     context = harness.Context(kpk.Image(kpk.find("hopper.kpk")))
     print(f"{torch.cuda.get_device_name(0)}, PyTorch {torch.__version__}, medians of {options.rounds} rounds")
     if not options.no_fla:
-        tune_peer(context, options)
+        gdn_fla.tune(context, heads, not options.no_varlen)
     measured, faults = [], []
     for label, problem in cases(context, options):
         case = Case(context, label, problem, options)
