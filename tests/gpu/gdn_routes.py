@@ -425,6 +425,7 @@ def fallback(context):
         "gb10_sm90": p, "gb10_sm90_no_mma8": (p[0], p[1], "chunk_fwd_o"), "gb10_sm90_no_fla": None,
         "hopper_no_mma8": h, "hopper_no_split": (h[0], "chunk_delta_h_tcfuse_x2", h[2]),
         "hopper_no_registers": ("recompute_wu_hopper", h[1], h[2]),
+        "hopper_no_persistent": (h[0], h[1], "chunk_fwd_o_hopper"),
         "hopper_no_tc": (h[0], p[1], h[2]), "hopper_no_wu": (p[0], h[1], h[2]),
         "hopper_no_fwd_o": (h[0], h[1], p[2]), "hopper_no_twins": (p[0], h[1], p[2]),
         "hopper_no_twins_mma8": (p[0], h[1], "chunk_fwd_o"), "hopper_no_twins_tc": p, "hopper_no_fla": h,
@@ -458,7 +459,7 @@ def fallback(context):
         if name == "gb10_sm90":  # it ships the twins, off by default
             ops = Gdn(image, {"METRALE_GDN_PREFILL_TC": "1"})
             check(all(map(same_bits, problem.run(ops), problem.run(Gdn(context.image)))), f"{name}: other bits")
-            first = ("recompute_wu_hopper", "chunk_delta_h_tcfuse_x2", h[2])
+            first = ("recompute_wu_hopper", "chunk_delta_h_tcfuse_x2", "chunk_fwd_o_hopper")
             check(entries(ops.route) == first, f"{name}: {ops.line()}")
         torch.cuda.synchronize()
         image.close()

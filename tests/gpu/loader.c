@@ -168,7 +168,8 @@ static void first_use_beside_capture(kpk_image *image, int mode, uint32_t module
     end_run(&run);
 }
 
-/* Every kernel of an image, its shared memory opted in to during the capture; not replayed. */
+/* Every kernel of an image, its shared memory opted in to during the capture; not replayed. Two
+ * blocks: a kernel whose clusters have two refuses one. */
 static void every_first_use_in_capture(const char *path)
 {
     static alignas(128) char zero[MAX_ARGS][4096];
@@ -185,7 +186,7 @@ static void every_first_use_in_capture(const char *path)
         bench_must((int)kpk_get_entry(image, i, &entry), "kpk_get_entry");
         bench_must(driver.cuStreamCreate(&stream, NONBLOCKING), "cuStreamCreate");
         bench_must(driver.cuStreamBeginCapture_v2(stream, 0), "cuStreamBeginCapture");
-        kpk_status status = kpk_launch(image, entry.kernel, (kpk_grid){1, 1, 1}, 0, stream, args);
+        kpk_status status = kpk_launch(image, entry.kernel, (kpk_grid){2, 1, 1}, 0, stream, args);
         int end = driver.cuStreamEndCapture(stream, &graph);
         if (status == KPK_OK && end == 0)
             works++;
