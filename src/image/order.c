@@ -98,6 +98,10 @@ static void check_entry(const struct image_module *module, const struct image_en
         diag_error(diags,
                    "entry '%s:%s' has a block of %u x %u x %u threads: the format allows 1 to 1024",
                    module->name, entry->name, block[0], block[1], block[2]);
+    size_t cubin = module->objects[entry->object].size;
+    if (entry->code_bytes > cubin)
+        diag_error(diags, "entry '%s:%s' has %llu bytes of code in a cubin of %zu", module->name,
+                   entry->name, (unsigned long long)entry->code_bytes, cubin);
 }
 
 static void check_module(const struct image_module *module, struct diags *diags)

@@ -4,7 +4,7 @@ import json
 import os
 
 from harness import Folder, check, golden, kpack, main, read, same, test
-from images import CUBIN, DAMAGE, ENTRIES, OTHER_CUBIN, damage, describe, module, patched
+from images import CUBIN, DAMAGE, ENTRIES, OTHER_CUBIN, damage, describe, forge, module, patched
 
 DIFFERENCE = ["module", "entry", "what", "aspect", "before", "after"]
 LEVERS = [{"name": "exact", "env": "EXACT"}, {"name": "fast", "env": "FAST", "on": True}, {"name": "mode", "env": "MODE", "kind": 3, "text": "auto"}]
@@ -235,16 +235,18 @@ def _():
         check("is no safe file name" in result.err and "\x1b" not in result.err, result.err)
 
 
-@test("bytes that an index makes up are compared as what they are, however far apart")
+@test("an index that makes up more code than a cubin has is refused by every command, in JSON too")
 def _():
     with Folder() as folder:
-        describe(folder, "a", modules=[module("m", entries=["plain"])])
-        for code in (-2**63, -2**63 + 2**20):
-            describe(folder, "b", modules=[module("m", entries=[{"name": "plain", "code": code}])])
-            for words, sign in ((("a.kpk", "b.kpk"), "+"), (("b.kpk", "a.kpk"), "-")):
-                result = run(folder, "diff", *words)
-                same((result.status, result.err), (0, ""))
-                check(f"{sign}8388608.0 TiB" in result.out, result)
+        for code, status in ((11776, 0), (11777, 1), (2**63, 1), (2**64 - 1, 1)):
+            path = describe(folder, "a", modules=[module("m", entries=["plain"])])
+            same(len(read(CUBIN)), 11776)
+            forge(folder, path, 2, 0, 64, code.to_bytes(8, "little"))
+            for words in (("list", path), ("show", path, "m"), ("size", path), ("diff", path, path), ("coverage", path)):
+                for more in ((), ("--json",)):
+                    result = run(folder, *words, *more)
+                    same((result.status, result.out == ""), (status, status == 1), words, result)
+                    check(status == 0 or "entry record 0: its code is larger than its cubin" in result.err, result)
 
 
 # ---- size -------------------------------------------------------------------------------------------
@@ -287,10 +289,10 @@ def _():
         same(shares, sorted(shares, reverse=True))
 
 
-@test("an entry with more code than its cubin has takes all of it, and no more")
+@test("entries with more code together than their cubin has take all of it, and no more")
 def _():
     with Folder() as folder:
-        path = describe(folder, "a", modules=[module("m", entries=[{"name": "plain", "code": 2**31}, "stack"])])
+        path = describe(folder, "a", modules=[module("m", entries=[{"name": "plain", "code": len(read(CUBIN))}, "stack"])])
         item, = json.loads(run(folder, "size", "--json", path).out)["modules"]
         same([e["raw_bytes"] for e in item["entries"]], [item["raw_bytes"], 0])
         same(item["rest"], None)

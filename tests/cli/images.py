@@ -4,8 +4,12 @@ import json
 import os
 import struct
 import subprocess
+import sys
 
 from harness import ROOT, golden, kpack, read, same, write
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "golden"))
+import read_kpk  # noqa: E402, from beside the golden images
 
 SAMPLE = os.path.join(ROOT, "out", "tests", "sample_image")
 CUBIN = os.path.join(ROOT, "tests", "golden", "cubins", "nvrtc130-sm_90a.cubin")
@@ -25,6 +29,18 @@ def module(name, cubin=CUBIN, entries=(), **more):
     """A module with one cubin; entries are names or dicts."""
     listed = [copy.deepcopy(e) if isinstance(e, dict) else {"name": e} for e in entries]
     return {"name": name, "cubins": [cubin], "entries": listed, **more}
+
+
+def forge(folder, name, section_, record, offset, bytes_):
+    """Overwrites bytes in a record of NAME, an image without parts, and makes its digests right again."""
+    image = bytearray(read(os.path.join(folder, name)))
+    at, _, _, stride = struct.unpack_from("<QQII", image, 64 + 24 * section_)
+    at += record * stride + offset
+    image[at:at + len(bytes_)] = bytes_
+    index, size = struct.unpack_from("<QQ", image, 32)
+    image[48:64] = read_kpk.digest(bytes(image[index:index + size]))
+    image[368:384] = read_kpk.digest(bytes(image[:368]))
+    write(os.path.join(folder, name), image)
 
 
 def section(cubin, name):

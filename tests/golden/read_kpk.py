@@ -263,6 +263,7 @@ class Image:
             check(module < len(self.modules) and i in self.modules[module]["entries"], "entry's module")
             check(obj in self.modules[module]["objects"], "entry's object")
             check(present <= 7 and bits <= 2, "entry's bits")
+            check(r[16] <= self.blobs[self.objects[obj][1]][1], "entry's code")
             block = list(r[6:9]) if present & 1 else None
             if block:
                 product = block[0] * block[1] * block[2]

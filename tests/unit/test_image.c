@@ -513,6 +513,8 @@ static void test_bad_names(void **state)
             "module 'a:b' has a ':' in its name, which joins module and entry");
     REFUSED(s->alpha_entries[0].name = "x\xff", "entry 'x\\xFF' is not UTF-8");
     REFUSED(s->flags[1] = "\xc0\x80", "flag '\\xC0\\x80' is not UTF-8");
+    REFUSED(s->beta_entries[0].code_bytes = UINT64_MAX,
+            "entry 'beta:scale_x2' has 18446744073709551615 bytes of code in a cubin of 3000");
     REFUSED(s->modules[1].object_count = 0, "module 'gamma' has no cubin");
     REFUSED(s->gamma_objects[0].size = 0, "module 'gamma' has an empty cubin");
     REFUSED(s->alpha_entries[0].block[2] = 0,

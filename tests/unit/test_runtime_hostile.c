@@ -234,6 +234,8 @@ static const struct bad_field bad_fields[] = {
     FIELD(ENTRIES, entry_record, 0, twin_bits, 3),
     FIELD(ENTRIES, entry_record, 0, symbol.offset, UINT32_MAX),
     FIELD(ENTRIES, entry_record, 0, symbol.size, 2),
+    FIELD(ENTRIES, entry_record, 0, code_bytes, 4096),
+    FIELD(ENTRIES, entry_record, 4, code_bytes, UINT64_MAX),
     FIELD(ENTRIES, entry_record, 0, block[0], 0),
     FIELD(ENTRIES, entry_record, 0, block[0], 1025),
     FIELD(ENTRIES, entry_record, 0, block[2], UINT32_MAX),
