@@ -12,6 +12,17 @@
 
 void kpk_digest(const void *bytes, size_t size, uint8_t out_digest[KPK_DIGEST_SIZE])
 {
+#ifdef KPK_HAS_AVX2
+    if (__builtin_cpu_supports("avx2")) {
+        kpk_digest_avx2(bytes, size, out_digest);
+        return;
+    }
+#endif
+    kpk_digest_plain(bytes, size, out_digest);
+}
+
+void kpk_digest_plain(const void *bytes, size_t size, uint8_t out_digest[KPK_DIGEST_SIZE])
+{
     XXH128_canonical_t canonical;
     XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes, size));
     memcpy(out_digest, canonical.digest, KPK_DIGEST_SIZE);

