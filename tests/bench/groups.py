@@ -26,7 +26,7 @@ FAMILIES = (  # types, TILE, ITEMS
 
 
 def extract_libraries(folder, cuda):
-    tool = subprocess.run([os.path.join(ROOT, "tests/tools/fetch-cuobjdump")], check=True,
+    tool = subprocess.run([os.path.join(ROOT, "tests/tools/fetch-cuda-tool"), "cuobjdump"], check=True,
                           stdout=subprocess.PIPE, text=True).stdout.strip()
     for name in LIBRARIES:
         subprocess.run([os.path.join(ROOT, tool), "-xelf", "all", "-arch", "sm_90",

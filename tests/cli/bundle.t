@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "golden"))
 from read_kpk import open_parts  # noqa: E402
 
 CUBIN_80 = os.path.join(ROOT, "tests", "golden", "cubins", "nvrtc130-sm_80.cubin")
-FETCH = os.path.join(ROOT, "tests", "tools", "fetch-cuobjdump")
+FETCH = os.path.join(ROOT, "tests", "tools", "fetch-cuda-tool")
 PAGE = 4096
 LOOKUPS = "\n".join(("both:stack", "own:stack", ""))
 # What varies with zstd.
@@ -275,8 +275,9 @@ def _():
                 same(read(f"{folder}/{name}"), before, words)
 
 
-def cuobjdump():
-    done = subprocess.run([FETCH], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+def nvidia(tool):
+    """NVIDIA's tool of that name."""
+    done = subprocess.run([FETCH, tool], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         raise Skip(done.stderr.strip())
     return os.path.join(ROOT, done.stdout.strip())
@@ -284,17 +285,14 @@ def cuobjdump():
 
 def toolkit():
     """A folder with the real fatbinary."""
-    for path in (os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/bin/fatbinary", shutil.which("fatbinary")):
-        if path and os.access(path, os.X_OK):
-            return os.path.dirname(os.path.dirname(os.path.realpath(path)))
-    raise Skip("no fatbinary here: it comes with the CUDA toolkit")
+    return os.path.dirname(os.path.dirname(os.path.realpath(nvidia("fatbinary"))))
 
 
 @test("cuobjdump lists a fatbin's members with their archs, and gives the very cubins back")
 def _():
     with Folder() as folder:
         bundle(folder)
-        where, tool = toolkit(), cuobjdump()
+        where, tool = toolkit(), nvidia("cuobjdump")
         describe(folder, "third", target="third", arch="sm_80", modules=[module("alone", CUBIN_80, ENTRIES)])
         for words in (("all.kpk",), ("near.kpk", "far.kpk")):
             result = run(folder, "extract", "--fatbin", f"--cuda={where}", *words, "both")

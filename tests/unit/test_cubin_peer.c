@@ -201,7 +201,7 @@ int main(int argc, char **argv)
     if (!cuda_find(NULL, ".", &arena, &cuda, &diags))
         return skip_all("no CUDA on this machine");
     char path[4096] = "";
-    FILE *pipe = popen("tests/tools/fetch-cuobjdump 2>&1", "r");
+    FILE *pipe = popen("tests/tools/fetch-cuda-tool cuobjdump 2>&1", "r");
     if (!pipe || !fgets(path, sizeof path, pipe) || pclose(pipe) != 0)
         return skip_all(strtok(path, "\n") ? path : "no cuobjdump");
     cuobjdump = strtok(path, "\n");
