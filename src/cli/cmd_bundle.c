@@ -74,6 +74,7 @@ enum cli_exit cmd_bundle(struct cli *cli, const struct cli_args *args)
     if (!path)
         return cli_usage(cli, "'kpack bundle' needs '-o FILE': where the bundle goes");
     bool written, ok = output_replaces(path, &output_image, &cli->diags) &&
+                       output_spares(path, args->words, args->word_count, &cli->diags) &&
                        read_inputs(cli, args, &inputs) &&
                        bundle_write(inputs.parts, inputs.count, &bytes, &cli->diags) &&
                        file_update(path, bytes.data, bytes.len, &written, &cli->diags);

@@ -76,6 +76,22 @@ def _():
         golden("bundle-whole.txt", run(folder, "extract", "one.kpk", "both"))
 
 
+@test("bundle never writes over what it reads, under whatever name")
+def _():
+    with Folder() as folder:
+        bundle(folder)
+        os.symlink("near.kpk", f"{folder}/soft.kpk")
+        os.link(f"{folder}/far.kpk", f"{folder}/hard.kpk")
+        kept = {name: read(f"{folder}/{name}") for name in ("near.kpk", "far.kpk", "all.kpk")}
+        describe(folder, "third", target="third", arch="sm_100f", modules=[module("both", entries=ENTRIES)])
+        for out, names in (("near.kpk", ("near.kpk", "far.kpk")), ("soft.kpk", ("near.kpk", "far.kpk")), ("./hard.kpk", ("near.kpk", "far.kpk")),
+                           ("all.kpk", ("third.kpk", "all.kpk")), ("all.kpk", ("all.kpk",))):
+            result = run(folder, "bundle", "-o", out, *names)
+            same((result.status, result.out), (1, ""), out)
+            check(f"'{out}' is the image itself: give what is written another name" in result.err, result)
+        same({name: read(f"{folder}/{name}") for name in kept}, kept)
+
+
 @test("two images for one target or one arch are refused, both named")
 def _():
     with Folder() as folder:
