@@ -24,7 +24,8 @@ static bool parse_limits(struct cli *cli, const char *text, struct limits *out_l
     if (!value || !value[0])
         return true;
     out_limits->size_percent = strtod(value, &end);
-    if (value[0] >= '0' && value[0] <= '9' && strcmp(end, "%") == 0 &&
+    /* Digits alone, where strtod takes signs, exponents and more. */
+    if (strspn(value, "0123456789.") == strlen(value) - 1 && end > value && strcmp(end, "%") == 0 &&
         isfinite(out_limits->size_percent))
         return true;
     cli_usage(cli, "option '--fail-on' has 'size=%s', expected a share such as 'size=5%%'", value);

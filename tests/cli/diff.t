@@ -179,6 +179,9 @@ def _():
         for name, word in (("near", "removed,registerz"), ("far", "quux"), ("empty", "removed,,size"),
                            ("value", "spills=3"), ("size", "size=5"), ("negative", "size=-5%"), ("word", "size=x%")):
             golden(f"diff-fail-on-{name}.txt", run(folder, "diff", "--fail-on", word, "a.kpk", "b.kpk"))
+        for share in ("0x5%", "1e1%", ".%", "5..%", "5%%", "%", "+5%", " 5%", "9" * 400 + "%", "nan%", "5 %"):
+            result = run(folder, "diff", "--fail-on", f"size={share}", "a.kpk", "b.kpk")
+            check(result.status == 2 and f"has 'size={share}', expected a share such as 'size=5%'" in result.err, result)
 
 
 @test("a damaged or foreign file is an error of diff, size and extract, on either side")
