@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/str.h"
@@ -114,6 +115,8 @@ static void scan_word(struct collect *collect, const char *path)
         scan_folder(collect, path);
     else if (language != SOURCE_NONE)
         scan_file(collect, path, language);
+    else if (access(path, F_OK) != 0)
+        diag_error(&collect->cli->diags, "cannot read '%s': %s", path, strerror(errno));
     else
         diag_error(&collect->cli->diags,
                    "'%s' is neither a folder nor a source: expected a name that ends in %s", path,

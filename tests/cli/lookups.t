@@ -173,7 +173,7 @@ def _():
 def _():
     with Folder() as folder:
         tree(folder)
-        for name, word in (("missing", "no.c"), ("ending", "b/notes.txt"), ("fifo", "b/fifo.c")):
+        for name, word in (("missing", "no.c"), ("nothing", "no"), ("ending", "b/notes.txt"), ("fifo", "b/fifo.c")):
             golden(f"lookups-{name}.txt", kpack("lookups", word, cwd=folder))
         os.chmod(f"{folder}/b/one.c", 0)
         result = kpack("lookups", "b", cwd=folder, **unprivileged())
