@@ -158,6 +158,10 @@ static bool parse(struct cli *cli, int argc, char **argv, struct cli_args *out_a
                                   options[position].value);
             return false;
         }
+        if (got == 'o' && strcmp(optarg, "-") == 0) {
+            *out_exit = cli_usage(cli, "option '-o' takes no '-' for standard output: name a file");
+            return false;
+        }
         if (position == option_count(options)) {
             const char *words[] = {cli->command->name};
             *out_exit = cmd_help(cli, &(struct cli_args){.words = words, .word_count = 1});

@@ -22,6 +22,7 @@ MISTAKES = {
     "no-value": ["a.lua", "-o"],
     "no-value-long": ["a.lua", "--out"],
     "empty-value": ["-o", "", "a.lua"],
+    "stdout": ["report", "-o", "-", "a.kpk"],
     "empty-value-long": ["--out=", "a.lua"],
     "value": ["list", "--json=1", "a.kpk"],
     "value-help": ["list", "--help=1", "a.kpk"],
