@@ -3,7 +3,8 @@
 import os
 
 from harness import Folder, check, kpack, main, read, same, test, write
-from project import build, left_behind, tiny
+from images import OTHER_CUBIN, describe, module
+from project import Mounted, build, left_behind, tiny
 
 
 def refused(result, folder, path, before, *words):
@@ -86,6 +87,32 @@ def _():
         for _ in range(2):
             same(kpack("extract", "out/tiny.kpk", "m", "-o", "code", cwd=folder).status, 0)
             same(kpack("header", "tiny.lua", "-o", "tiny.h", cwd=folder).status, 0)
+
+
+@test("a full disk, and a read-only one, is an error of every command that writes, and nothing is left or lost")
+def _():
+    with Folder() as folder:
+        tiny(folder)
+        describe(folder, "one", target="one", modules=[module("m", entries=["plain"])])
+        describe(folder, "two", target="two", arch="sm_80", modules=[module("m", OTHER_CUBIN, ["plain"])])
+        commands = {"a.kpk": ("bundle", "one.kpk", "two.kpk"), "b.kpk": ("extract", "--target=one", "one.kpk"), "m.cubin": ("extract", "one.kpk", "m"),
+                    "e.o": ("embed", "one.kpk"), "r.html": ("report", "one.kpk"), "h.h": ("header", "tiny.lua")}
+        with Mounted(f"{folder}/out", "size=64k") as mounted:
+            for name in commands:
+                write(f"{folder}/out/{name}", "")
+            with open(f"{folder}/out/filler", "wb", buffering=0) as file:
+                try:
+                    while file.write(b"x" * 4096):
+                        pass
+                except OSError:
+                    pass
+            for name, words in commands.items():
+                for way, said in (("rw", "No space left on device"), ("ro", "Read-only file system")):
+                    mounted.remount(way)
+                    result = kpack(words[0], "-o", f"out/{name}", *words[1:], cwd=folder)
+                    same((result.status, result.out), (1, ""), name, result)
+                    check(said in result.err and name in result.err, name, result)
+                    same((read(f"{folder}/out/{name}"), left_behind(folder)), (b"", []), name)
 
 
 main()
