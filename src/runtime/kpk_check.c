@@ -156,9 +156,10 @@ static inline bool block_ok(const struct kpk_entry_record *entry)
            block[0] * block[1] * block[2] <= 1024;
 }
 
-/* What the entry before has, which needs no second look. */
+/* What an entry before has, which needs no second look. It starts with what no entry can say of its
+ * object, and with strings that have been looked at: an index may hold any bytes. */
 struct looked_at {
-    uint32_t object;
+    uint64_t object;
     uint64_t object_bytes; /* of its cubin */
     struct kpk_string twin_of, symbol;
 };
@@ -216,8 +217,7 @@ static inline const char *entry_fault(const kpk_image *image, uint32_t index,
 static kpk_status check_module_entries(const kpk_image *image, uint32_t index)
 {
     const struct kpk_module_record *module = &image->modules[index];
-    const struct kpk_string none = {KPK_NONE, KPK_NONE};
-    struct looked_at before = {KPK_NONE, 0, none, none};
+    struct looked_at before = {UINT64_MAX, 0, image->target->name, image->target->name};
     uint32_t end = module->first_entry + module->entry_count;
     for (uint32_t i = module->first_entry; i < end; i++) {
         const char *fault = entry_fault(image, index, &image->entries[i], &before);
