@@ -89,7 +89,7 @@ void emit_print(json_t *value)
     for (const char *at = text; *at; at++) {
         /* In a string: DEL and, as C2 80 to C2 9F, what drives some terminals too. */
         unsigned char byte = (unsigned char)*at, next = (unsigned char)at[1];
-        bool wide = byte == 0xc2 && next < 0xa0;
+        bool wide = byte == 0xc2 && next >= 0x80 && next < 0xa0;
         if (byte == 0x7f || wide)
             str_addf(&line, "\\u%04X", wide ? next : byte);
         else
