@@ -332,6 +332,21 @@ template <u32 id, u32 threads> DEVICE void fixed_barrier_arrive()
     asm volatile("bar.arrive %0, %1;" ::"n"(id), "n"(threads) : "memory");
 }
 
+// ---- Kernels that overlap on a stream (programmatic dependent launch) ----------------------------------
+
+// Once every block of the grid has come here or has ended, the kernel launched to overlap this one may begin.
+DEVICE void grid_launch_dependents()
+{
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+// Waits until the kernel that this one was launched to overlap has ended and what it wrote can be read; nothing when this
+// one was launched plainly.
+DEVICE void grid_wait()
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
 // ---- wgmma (sm_90a) ----------------------------------------------------------------------------------
 
 // Orders register and shared-memory writes before the wgmma instructions that follow.

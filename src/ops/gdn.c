@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "ops/ops_launch.h"
 #include "ops/ops_tensor.h"
 #include "ops/ops_util.h"
 
@@ -168,12 +169,25 @@ static kpk_status profile_stage(const struct gdn *ops, struct profile *p, const 
 /* ---- Launches ----------------------------------------------------------------------------------
  */
 
+/* Whether a kernel waits by itself for the one before it to end. That one has ended only when what
+ * it waited for has. The first of a call is never such a kernel, so that a call begins after all
+ * that was launched before it. */
+static bool waits_itself(enum gdn_kernel kernel)
+{
+    return kernel == GDN_X2_V64 || kernel == GDN_FWD_O_PERSISTENT;
+}
+
 static kpk_status launch(const struct gdn *ops, const struct gdn_stage *stage,
                          struct CUstream_st *stream, void **arguments)
 {
     struct ops_log log = log_of(ops);
-    kpk_status status = kpk_launch(ops->image, ops->kernels[stage->kernel], stage->grid,
-                                   stage->smem, stream, arguments);
+    const kpk_kernel kernel = ops->kernels[stage->kernel];
+    const kpk_grid block = {stage->block, 1, 1};
+    kpk_status status =
+        waits_itself(stage->kernel)
+            ? ops_launch_overlapped(ops->image, &log, stage->entry, kernel, stage->grid, block,
+                                    stage->smem, stream, arguments)
+            : kpk_launch(ops->image, kernel, stage->grid, stage->smem, stream, arguments);
 
     if (status != KPK_OK)
         return ops_fail(&log, status, "gdn_prefill_fla: launching '%s' failed: %s", stage->entry,

@@ -248,7 +248,9 @@ KPK_API int gdn_route_line(const struct gdn_route *route, char *text, size_t siz
 /* ---- The launcher -----------------------------------------------------------------------------
  */
 
-/* Launches the three stages on `stream`. An empty call (gdn_is_empty) launches nothing. `out_route`
+/* Launches the three stages on `stream`. A stage's first steps may overlap the end of the one
+ * before (programmatic dependent launch, in a captured stream too); a call begins after all before
+ * it. An empty call (gdn_is_empty) launches nothing. `out_route`
  * may be NULL. Errors: ARGUMENT (ops or args is NULL), UNSUPPORTED (a check failed), ABSENT, DRIVER
  * (a tensor map, a synchronisation), NO_DRIVER (the driver lacks a function that these need), and
  * those of kpk_launch. What was launched before an error stays launched. */

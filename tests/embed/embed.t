@@ -144,7 +144,7 @@ def types(folder):
     if not headers:
         report(name, skip="no cuda.h found")
         return
-    report(name, fault_of(["gcc", "-std=c11", *WARNINGS, "-I", folder, "-I", headers[0], "-c", "tests/embed/types.c",
+    report(name, fault_of(["gcc", "-std=c11", *WARNINGS, "-I", folder, "-Isrc", "-I", headers[0], "-c", "tests/embed/types.c",
                            "-o", os.path.join(folder, "types.o")], cwd=ROOT))
 
 

@@ -2,6 +2,7 @@
 #include <cuda.h>
 
 #include "kpk_cuda.h"
+#include "ops/ops_launch.h"
 
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #ours " is not " #theirs)
 #define SAME_SIZE(ours, theirs)                                                                    \
@@ -21,6 +22,7 @@ SAME(KPK_CU_DEVICE_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
 SAME(KPK_CU_DEVICE_MINOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 SAME(KPK_CU_DEVICE_MAX_SMEM_OPTIN, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
 SAME(KPK_CU_FUNC_MAX_DYNAMIC_SMEM, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+SAME(OPS_LAUNCH_OVERLAPPED, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
 
 SAME_SIZE(kpk_cu_result, CUresult);
 SAME_SIZE(kpk_cu_device, CUdevice);
@@ -33,6 +35,22 @@ SAME_SIZE(int, CUjit_option);
 SAME_SIZE(int, CUlibraryOption);
 SAME_SIZE(int, CUdevice_attribute);
 SAME_SIZE(int, CUfunction_attribute);
+SAME_SIZE(struct ops_launch_attribute, CUlaunchAttribute);
+SAME_SIZE(struct ops_launch_config, CUlaunchConfig);
+
+#define SAME_PLACE(ours, field, theirs, its_field)                                                 \
+    _Static_assert(offsetof(ours, field) == offsetof(theirs, its_field),                           \
+                   #field " does not lie where " #its_field " does")
+
+SAME_PLACE(struct ops_launch_attribute, id, CUlaunchAttribute, id);
+SAME_PLACE(struct ops_launch_attribute, value.overlapped, CUlaunchAttribute,
+           value.programmaticStreamSerializationAllowed);
+SAME_PLACE(struct ops_launch_config, grid.y, CUlaunchConfig, gridDimY);
+SAME_PLACE(struct ops_launch_config, block, CUlaunchConfig, blockDimX);
+SAME_PLACE(struct ops_launch_config, smem, CUlaunchConfig, sharedMemBytes);
+SAME_PLACE(struct ops_launch_config, stream, CUlaunchConfig, hStream);
+SAME_PLACE(struct ops_launch_config, attributes, CUlaunchConfig, attrs);
+SAME_PLACE(struct ops_launch_config, attribute_count, CUlaunchConfig, numAttrs);
 
 /* -Wcast-function-type compares the number of parameters, pointers and widths, and lets enums pass
  * for the integers that we write for them. */

@@ -258,24 +258,57 @@ int cuFuncLoad(void *function)
     return leave(function != NULL ? 0 : 1);
 }
 
+/* CUlaunchConfig and CUlaunchAttribute. */
+struct launch_attribute {
+    int id, pad, value[16];
+};
+
+struct launch_config {
+    unsigned grid[3], block[3], smem;
+    void *stream;
+    const struct launch_attribute *attributes;
+    unsigned attribute_count;
+};
+
+static int launch(const struct kernel *kernel, const struct launch_config *config, void **args,
+                  void **extra)
+{
+    int here = state.context_device;
+    if (extra != NULL || (config->smem > (unsigned)state.devices[here].max_smem &&
+                          config->smem > (unsigned)kernel->smem[here]))
+        return 1;
+    state.launches_on[here]++;
+    if (state.launches < FAKE_LAUNCHES) {
+        struct fake_launch *seen = &state.launch[state.launches];
+        *seen = (struct fake_launch){.smem = config->smem, .stream = config->stream, .args = args};
+        memcpy(seen->entry, kernel->name, sizeof(seen->entry));
+        memcpy(seen->grid, config->grid, sizeof(seen->grid));
+        memcpy(seen->block, config->block, sizeof(seen->block));
+        for (unsigned i = 0; i < config->attribute_count; i++)
+            seen->overlapped |=
+                config->attributes[i].id == 6 && config->attributes[i].value[0] == 1;
+    }
+    state.launches++;
+    return 0;
+}
+
 int cuLaunchKernel(struct kernel *kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned smem,
                    void *stream, void **args, void **extra)
 {
     ENTER(cuLaunchKernel);
-    int here = state.context_device;
-    if (extra != NULL ||
-        (smem > (unsigned)state.devices[here].max_smem && smem > (unsigned)kernel->smem[here]))
-        return leave(1);
-    state.launches_on[here]++;
-    if (state.launches < FAKE_LAUNCHES) {
-        struct fake_launch *launch = &state.launch[state.launches];
-        *launch = (struct fake_launch){
-            "", {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, smem, stream, args};
-        memcpy(launch->entry, kernel->name, sizeof(launch->entry));
-    }
-    state.launches++;
-    return leave(0);
+    const struct launch_config config = {.grid = {grid_x, grid_y, grid_z},
+                                         .block = {block_x, block_y, block_z},
+                                         .smem = smem,
+                                         .stream = stream};
+    return leave(launch(kernel, &config, args, extra));
+}
+
+int cuLaunchKernelEx(const struct launch_config *config, struct kernel *kernel, void **args,
+                     void **extra)
+{
+    ENTER(cuLaunchKernelEx);
+    return leave(launch(kernel, config, args, extra));
 }
 
 void *fake_cuda_symbol(void *user, const char *name)

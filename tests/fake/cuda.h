@@ -34,6 +34,7 @@ enum {
     X(cuKernelSetAttribute)                                                                        \
     X(cuKernelGetFunction)                                                                         \
     X(cuLaunchKernel)                                                                              \
+    X(cuLaunchKernelEx)                                                                            \
     X(cuFuncLoad)
 
 enum fake_function {
@@ -50,6 +51,7 @@ struct fake_device {
 
 struct fake_launch {
     char entry[FAKE_NAME];
+    bool overlapped; /* by programmatic stream serialization */
     unsigned grid[3], block[3], smem;
     void *stream;
     void **args;

@@ -72,8 +72,8 @@ struct gdn_fwd_o_inputs {
     u32 share; // value heads of a key head
 };
 
-// Starts the copies of Q, K and S.
-DEVICE void gdn_fwd_o_copy(gdn_fwd_o_smem &smem, const gdn_fwd_o_maps &maps, const gdn_fwd_o_inputs &in,
+// Starts the copies of Q and K.
+DEVICE void gdn_fwd_o_copy_rows(gdn_fwd_o_smem &smem, const gdn_fwd_o_maps &maps, const gdn_fwd_o_inputs &in,
                            const gdn_fwd_o_tile &tile, int thread)
 {
     const u32 column = tile.vh / in.share * K_DIM;
@@ -82,10 +82,7 @@ DEVICE void gdn_fwd_o_copy(gdn_fwd_o_smem &smem, const gdn_fwd_o_maps &maps, con
         gdn_copy_chunk<gdn_fwd_o_chunk>(smem_address(smem.q), in.query + at, in.qk_stride, tile.rows, thread, THREADS);
         gdn_copy_chunk<gdn_fwd_o_chunk>(smem_address(smem.k), in.key + at, in.qk_stride, tile.rows, thread, THREADS);
         cp_async_commit();
-    }
-    if (thread != 0)
-        return;
-    if (tile.rows == CHUNK) {
+    } else if (thread == 0) {
         const u32 full = smem_address(&smem.rows_full), token = tile.token;
         mbarrier_arrive_expect(full, 4 * HALF);
         tma_load_2d(smem_address(smem.q), maps.q, column, token, full);
@@ -93,6 +90,13 @@ DEVICE void gdn_fwd_o_copy(gdn_fwd_o_smem &smem, const gdn_fwd_o_maps &maps, con
         tma_load_2d(smem_address(smem.k), maps.k, column, token, full);
         tma_load_2d(smem_address(smem.k + HALF), maps.k, column + 64, token, full);
     }
+}
+
+// Those of S.
+DEVICE void gdn_fwd_o_copy_state(gdn_fwd_o_smem &smem, const gdn_fwd_o_maps &maps, const gdn_fwd_o_tile &tile, int thread)
+{
+    if (thread != 0)
+        return;
     const u32 full = smem_address(&smem.state_full), row = tile.base * K_DIM;
     mbarrier_arrive_expect(full, 2 * STATE_HALF);
     tma_load_2d(smem_address(smem.s), maps.s, 0, row, full);
@@ -223,10 +227,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         mbarrier_init(smem_address(&smem.uc_full), 1);
         fence_mbarrier_init();
     }
+    __syncthreads();
+    gdn_fwd_o_copy_rows(smem, maps, in, tile, thread);
+    grid_wait(); // gc, S and uc are others'
+    gdn_fwd_o_copy_state(smem, maps, tile, thread);
     if (thread < CHUNK)
         smem.gc[0][thread] = gdn_fwd_o_gc(in, tile, thread);
     __syncthreads();
-    gdn_fwd_o_copy(smem, maps, in, tile, thread);
     gdn_fwd_o_copy_uc(smem, maps, in, tile, thread);
     for (bool more = true; more; turn ^= 1) {
         const float *row_gc = smem.gc[turn];
@@ -256,8 +263,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         __syncthreads(); // kq is in its place; Q, K and S have been read
         if (tile.rows == CHUNK)
             gdn_wait_turn(smem.uc_full, uc_parity);
-        if (more)
-            gdn_fwd_o_copy(smem, maps, in, next, thread);
+        if (more) {
+            gdn_fwd_o_copy_rows(smem, maps, in, next, thread);
+            gdn_fwd_o_copy_state(smem, maps, next, thread);
+        }
         // Windows right of the diagonal tile hold zeros and would add nothing.
         gdn_fwd_o_add<gdn_halves<0>, gdn_fwd_o_chunk>(acc, smem.kq_high, smem.uc, m, h, mw + 1, lane);
         gdn_fwd_o_add<gdn_halves<0>, gdn_fwd_o_chunk>(acc, smem.kq_low, smem.uc, m, h, mw + 1, lane);

@@ -84,6 +84,7 @@ DEVICE void gdn_split_copy(gdn_split_smem &smem, const gdn_split_head &head, con
         tensor_map_prefetch(&u_map);
         tensor_map_prefetch(&k_map);
     }
+    grid_wait();
 #pragma unroll 1
     for (u32 c = 0; c < head.sequence.chunks; ++c) {
         const u32 slot = c % STAGES, parity = c / STAGES & 1;
@@ -256,6 +257,7 @@ DEVICE void gdn_split_compute(gdn_split_smem &smem, const gdn_split_head &head, 
 #pragma unroll
         for (int e = 0; e < 4; ++e)
             s[j][e] = state[gdn_split_at(j, e)];
+    grid_wait();
     float first = 0.0f;
     {
         gdn_split_gates gates;
@@ -320,6 +322,7 @@ DEVICE void gdn_split_compute(gdn_split_smem &smem, const gdn_split_head &head, 
         wgmma_wait<0>();
         gdn_split_release(smem.back_empty[slot], lane);
     }
+    grid_launch_dependents();
 #pragma unroll
     for (int j = 0; j < K_DIM / 8; ++j)
 #pragma unroll
