@@ -203,10 +203,10 @@ extern "C" __global__ void __launch_bounds__(GDN_WU_THREADS, 3)
     }
     __syncthreads();
 
+    grid_launch_dependents();
     gdn_wu_solve(smem, smem_address(smem.v), smem.beta, 16 * warp, lane);
     gdn_wu_solve(smem, smem_address(smem.k), smem.beta_exp, 16 * warp, lane);
     __syncthreads();
-    grid_launch_dependents();
     gdn_wu_copy_out(u_out + base * (CHUNK * V_DIM), smem.v, rows, thread);
     gdn_wu_copy_out(w_out + base * (CHUNK * K_DIM), smem.k, rows, thread);
 }

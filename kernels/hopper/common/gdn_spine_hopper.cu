@@ -310,6 +310,8 @@ DEVICE void gdn_split_compute(gdn_split_smem &smem, const gdn_split_head &head, 
 #pragma unroll
             for (int e = 0; e < 4; ++e)
                 s[j][e] = s[j][e] * first;
+        if (c + 2 >= sequence.chunks)
+            grid_launch_dependents();
         if (rows == CHUNK)
             gdn_wait(smem.back_full[slot], parity);
         wgmma_wait<0>();
@@ -322,7 +324,6 @@ DEVICE void gdn_split_compute(gdn_split_smem &smem, const gdn_split_head &head, 
         wgmma_wait<0>();
         gdn_split_release(smem.back_empty[slot], lane);
     }
-    grid_launch_dependents();
 #pragma unroll
     for (int j = 0; j < K_DIM / 8; ++j)
 #pragma unroll
