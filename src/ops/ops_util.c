@@ -11,6 +11,7 @@ static void send(const struct ops_log *log, kpk_severity severity, const char *f
     if (log == NULL || log->message == NULL)
         return;
     vsnprintf(line, sizeof line, format, args);
+    kpk_message_line(line);
     log->message(log->user, severity, line);
 }
 

@@ -11,7 +11,7 @@ struct ops_log {
     void *user;
 };
 
-/* Sends one formatted line. */
+/* Sends one formatted line, as kpk_message_line makes it. */
 void ops_say(const struct ops_log *log, kpk_severity severity, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

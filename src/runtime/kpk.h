@@ -111,6 +111,10 @@ typedef enum kpk_severity {
  * call back into it. */
 typedef void (*kpk_message_fn)(void *user, kpk_severity severity, const char *text);
 
+/* Makes such a line of `text`, in place. For layers over this one that send messages of their own.
+ */
+KPK_API void kpk_message_line(char *text);
+
 /* Gives the address of a CUDA driver function by its symbol name as exported ("cuLaunchKernel",
  * "cuMemAlloc_v2"), or NULL. Called by kpk_bind and kpk_driver_symbol; must not call back into the
  * image. */

@@ -24,19 +24,24 @@ size_t kpk_utf8(const uint8_t *text, size_t size)
 
 /* Names come from files: what is no UTF-8 or would drive a terminal does not get through, U+0080 to
  * U+009F (C2 80 to C2 9F) among it. */
-static void send_line(const struct kpk_open_desc *desc, kpk_severity severity, char *line)
+void kpk_message_line(char *text)
 {
-    uint8_t *text = (uint8_t *)line;
-    size_t size = strlen(line);
+    uint8_t *bytes = (uint8_t *)text;
+    size_t size = text != NULL ? strlen(text) : 0;
     for (size_t at = 0, step; at < size; at += step) {
-        step = kpk_utf8(text + at, size - at);
-        bool control = text[at] < 0x20 || text[at] == 0x7f ||
-                       (step == 2 && text[at] == 0xc2 && text[at + 1] < 0xa0);
+        step = kpk_utf8(bytes + at, size - at);
+        bool control = bytes[at] < 0x20 || bytes[at] == 0x7f ||
+                       (step == 2 && bytes[at] == 0xc2 && bytes[at + 1] < 0xa0);
         if (step > 0 && !control)
             continue;
         step = step > 0 ? step : 1;
-        memset(text + at, '?', step);
+        memset(bytes + at, '?', step);
     }
+}
+
+static void send_line(const struct kpk_open_desc *desc, kpk_severity severity, char *line)
+{
+    kpk_message_line(line);
     desc->message(desc->message_user, severity, line);
 }
 
