@@ -2,10 +2,11 @@
 """Why a unit would be compiled (explain, -n), and what others learn from a build (--depfile, --compile-commands)."""
 import json
 import os
+import shlex
 import shutil
 import subprocess
 
-from harness import Folder, Skip, cache_folder, check, environment, kpack, main, read, same, test, write
+from harness import Folder, Skip, binary, cache_folder, check, environment, kpack, main, read, same, test, write
 from project import CUBIN, GOOD, World, build, module, source, target, tiny
 
 
@@ -154,7 +155,7 @@ def _():
         odd_project(folder)
         world = World(folder)
         write(f"{folder}/build.ninja",
-              f"rule kpack\n  command = {kpack.__globals__['KPACK']} -q --cuda {world.cuda} $in --depfile $out.d && "
+              f"rule kpack\n  command = {shlex.quote(binary())} -q --cuda {shlex.quote(world.cuda)} $in --depfile $out.d && "
               "touch $out\n  depfile = $out.d\n  deps = gcc\nbuild out/tiny.kpk: kpack tiny.lua\n")
 
         def ninja():

@@ -7,7 +7,7 @@ import signal
 
 from harness import Folder, check, golden, kpack, main, read, same, test, write
 from images import OTHER_CUBIN, describe, patched
-from project import FAKE, GOOD, Started, World, build, module, source, target, tiny
+from project import CUBIN, FAKE, Started, World, build, module, source, target, tiny
 
 ENTRY = 'k.entry "plain" { block = 256 }'
 LEVER = 'levers = { fast = { env = "FAST", default = true } },'
@@ -117,7 +117,7 @@ def _():
         image = json.loads(kpack("list", "--json", "out/tiny.kpk", cwd=folder).out)
         check(all(e["spill_bytes"] is None for m in image["modules"] for e in m["entries"]), image)
         modules = [{"name": m["name"], "source": m["source"], "origin": "tiny", "constants": m["constants"],
-                    "cubins": [GOOD.split(" ")[2] if m["name"] == "m" else OTHER_CUBIN],
+                    "cubins": [CUBIN if m["name"] == "m" else OTHER_CUBIN],
                     "entries": [{"name": e["name"], "block": e["block"]} if e["block"] else {"name": e["name"]}
                                 for e in m["entries"]]} for m in image["modules"]]
         for cap in (0, 1):

@@ -2,6 +2,7 @@
 """How many units run at once: memory by recorded peaks, and make's jobserver."""
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -148,7 +149,7 @@ def _():
     with Folder() as folder:
         units(folder, 6, "fake sleep 150")
         write(f"{folder}/Makefile", "all: one two\none two:\n"
-              f"\t+@{binary()} -q --no-cache --cuda {FAKE} tiny.lua -j8 --out $@\n")
+              f"\t+@{shlex.quote(binary())} -q --no-cache --cuda {shlex.quote(FAKE)} tiny.lua -j8 --out $@\n")
         process = subprocess.Popen(["make", "-s", "-j3"], cwd=folder, env=environment({"MAKE_TEST": folder, "KPACK_MEM": "64G"}))
         most = 0
         mark = f"MAKE_TEST={folder}".encode()
