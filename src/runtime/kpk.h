@@ -428,6 +428,13 @@ typedef struct kpk_miss {
  * out_misses may be NULL. */
 KPK_API size_t kpk_unexpected_absences(kpk_image *image, kpk_miss *out_misses, size_t capacity);
 
+/* The same as a list in JSON, which `kpack audit --lookups` reads: to be logged, or written to a
+ * file by the caller. Writes up to `capacity` bytes, a NUL at the end included, and returns how
+ * many the whole text has without it: where that is `capacity` or more, what was written is cut,
+ * and a miss may come between two calls. out_text may be NULL. Nothing, and 0, of no image or after
+ * a fork. */
+KPK_API size_t kpk_misses_json(kpk_image *image, char *out_text, size_t capacity);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""An image inside a program: by .incbin, and by the object that 'kpack embed' writes."""
+"""Programs with the runtime inside, and an image: by .incbin, and by the object that 'kpack embed' writes."""
+import json
 import os
 import shutil
 import subprocess
@@ -67,6 +68,22 @@ def engine(compiler, language, objects, program, *flags):
 def incbin(folder, image):
     run("gcc", "-c", f'-DIMAGE="{image}"', f"{HERE}/incbin.S", "-o", f"{folder}/incbin.o")
     engine("gcc", [], [f"{folder}/incbin.o"], f"{folder}/by-incbin")
+
+
+def misses(folder, image):
+    """What an engine missed, as its own runtime says it, against the image and against one that has more."""
+    run("gcc", *STRICT, f"{HERE}/misses.c", "-o", f"{folder}/misses", *LIBRARIES)
+    asked = ["alpha", "one", "alpha", "three", "omega", "never", "alpha", "three", 'a "b"\\\n', "c\t"]
+    for names, status, answers in ((asked, 1, [('a "b"\\\n', "c\t", 1), ("alpha", "three", 2)]), (asked[:2], 0, [])):
+        text = run(f"{folder}/misses", image, *names)
+        with open(f"{folder}/misses.json", "w", encoding="utf-8") as file:
+            file.write(text)
+        done = subprocess.run([KPACK, "audit", image, "--lookups", f"{folder}/misses.json", "--json"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
+        found = json.loads(done.stdout)
+        expect([(i["module"], i["entry"], i["count"]) for i in found["lookups"]], answers)
+        expect([i["answer"] for i in found["lookups"]], ["undeclared"] * len(answers))
+        expect(done.returncode, status)
 
 
 def embed(folder, image):
@@ -143,6 +160,7 @@ def main():
         with open(image, "wb") as file:
             subprocess.run([maker], stdout=file, check=True, timeout=60)
         test("an image by .incbin is opened where it lies", incbin, folder, image)
+        test("what an engine missed is a list that audit reads", misses, folder, image)
         test("embed writes an object for either machine, the host's by default", embed, folder, image)
         test("readelf has nothing to say against the x86-64 object", well_formed, folder, "x86-64", "Advanced Micro Devices X86-64",
              "x86 feature: IBT, SHSTK")

@@ -251,6 +251,36 @@ static void test_absences(void **state)
     assert_string_equal(misses[2].module, "gamma");
 }
 
+static void test_misses_as_json(void **state)
+{
+    struct fixture *fixture = *state;
+    char text[256];
+    assert_int_equal(kpk_misses_json(fixture->image, text, sizeof text), 4);
+    assert_string_equal(text, "[\n]\n");
+    kpk_resolve(fixture->image, "alpha", "three");
+    kpk_resolve(fixture->image, "a\"\\\n", "\xc2\xb5\xff\x7f");
+    kpk_resolve(fixture->image, "alpha", "three");
+    kpk_resolve(fixture->image, "omega", "never");
+    const char *wanted =
+        "[\n{\"module\": \"alpha\", \"entry\": \"three\", \"count\": 2},\n"
+        "{\"module\": \"a\\\"\\\\\\u000a\", \"entry\": \"\xc2\xb5\\ufffd\\u007f\", "
+        "\"count\": 1}\n]\n";
+    size_t size = strlen(wanted);
+    assert_int_equal(kpk_misses_json(fixture->image, NULL, 0), size);
+    assert_int_equal(kpk_misses_json(fixture->image, NULL, 9), size);
+    for (size_t capacity = 0; capacity <= size + 1; capacity++) {
+        memset(text, '#', sizeof text);
+        assert_int_equal(kpk_misses_json(fixture->image, text, capacity), size);
+        if (capacity > 0) {
+            assert_memory_equal(text, wanted, capacity - 1);
+            assert_int_equal(text[capacity - 1], '\0');
+        }
+        assert_int_equal(text[capacity], '#');
+    }
+    assert_int_equal(kpk_misses_json(NULL, text, sizeof text), 0);
+    assert_string_equal(text, "");
+}
+
 static void test_many_absences(void **state)
 {
     struct fixture *fixture = *state;
@@ -426,6 +456,7 @@ int main(void)
         TEST(test_reads_blobs),
         TEST(test_levers),
         TEST(test_absences),
+        TEST(test_misses_as_json),
         TEST(test_many_absences),
         TEST(test_message_is_one_line),
         cmocka_unit_test(test_digests_agree),

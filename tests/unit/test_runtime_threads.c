@@ -168,7 +168,8 @@ static int use_in_child(struct fixture *fixture, kpk_kernel loaded)
         return 3;
     /* What needs no driver still answers. */
     if (kpk_resolve(image, "alpha", "two").id == 0 || kpk_resolve(image, "alpha", "no").id != 0 ||
-        kpk_unexpected_absences(image, NULL, 0) != 0 || kpk_verify(image) != KPK_OK)
+        kpk_unexpected_absences(image, NULL, 0) != 0 || kpk_misses_json(image, NULL, 0) != 0 ||
+        kpk_verify(image) != KPK_OK)
         return 4;
     kpk_trim(image);
     kpk_close(image);
