@@ -193,6 +193,9 @@ def bundle(root):
     check("its tests start where they were copied to", re.fullmatch(r"\d+ passed, 0 failed, \d+ skipped", last), last)
 
 
+if os.environ.get("KPACK_TEST_OUT"):
+    print("1..0 # SKIP another build alone is tested")
+    sys.exit(0)
 whole_tree()
 with tempfile.TemporaryDirectory() as work:
     small_tree(work)
