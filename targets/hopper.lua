@@ -1,17 +1,26 @@
 local k = require "kpack"
 
--- The W8A16 tiles of sm_90a: rows x columns of C per tile. A stage of the ring holds 128 of K; after it lie `copies` f32
--- copies of the tile, which the parties that share out K hand to one another, and C's tile.
-local function w8a16_hopper(rows, columns, copies, threads, twin_of)
+-- The W8A16 tiles of sm_90a: rows x columns of C per tile. A stage of the ring holds 128 of K; `after` bytes lie behind it.
+local function w8a16_hopper(rows, columns, after, threads, twin_of)
   local name = rows .. "x" .. columns
   return k.entry("w8a16_gemm_hopper_" .. name) {
     block = threads,
     smem = function(t)
-      return 1024 + t["STAGES_" .. name] * (columns + 2 * rows) * t.FP8_BLOCK + (4 * copies + 2) * rows * columns
+      return 1024 + t["STAGES_" .. name] * (columns + 2 * rows) * t.FP8_BLOCK + after
     end,
     limits = { spill_bytes = 0 },
     twin_of = twin_of .. ":" .. twin_of, bits = "same",
   }
+end
+
+-- Behind the ring f32 copies of the tile, which the parties that share out K hand to one another, and C's tile.
+local function w8a16_tile(rows, columns, copies, threads, twin_of)
+  return w8a16_hopper(rows, columns, (4 * copies + 2) * rows * columns, threads, twin_of)
+end
+
+-- Behind the ring K blocks of decoded weights, one of which C's tile takes in the end.
+local function w8a16_decoded(columns, buffers, threads)
+  return w8a16_hopper(64, columns, buffers * columns * 128 * 2, threads, "w8a16_gemm_pipelined_m64")
 end
 
 -- A block of the split GDN spine: stages of W, K and half of U; two halves of S and of uc; four decay rows; four
@@ -39,32 +48,40 @@ return k.target {
       tile = {
         FP8_BLOCK = 128, GROUP_ROWS = 8,
         STAGES_16x16 = 32, STAGES_16x64 = 16, STAGES_16x96 = 10, STAGES_16x144 = 8,
-        STAGES_32x16 = 19, STAGES_32x32 = 16, STAGES_32x64 = 9, STAGES_32x96 = 8, STAGES_32x144 = 5,
+        STAGES_32x16 = 16, STAGES_32x32 = 13, STAGES_32x64 = 9, STAGES_32x96 = 8, STAGES_32x144 = 5,
+        STAGES_48x16 = 13,
       },
       entries = {
-        w8a16_hopper(16, 16, 16, 288, "w8a16_gemm_pipelined_m32"),
-        w8a16_hopper(16, 64, 8, 544, "w8a16_gemm_pipelined_m32"),
-        w8a16_hopper(16, 96, 8, 800, "w8a16_gemm_pipelined_m32"),
-        w8a16_hopper(16, 144, 4, 608, "w8a16_gemm_pipelined_m32"),
-        w8a16_hopper(32, 16, 16, 288, "w8a16_gemm_pipelined_m32"),
-        w8a16_hopper(32, 32, 8, 288, "w8a16_gemm_pipelined_m32"),
-        w8a16_hopper(32, 64, 8, 544, "w8a16_gemm_pipelined_m32"),
-        w8a16_hopper(32, 96, 4, 416, "w8a16_gemm_pipelined_m32"),
-        w8a16_hopper(32, 144, 4, 608, "w8a16_gemm_pipelined_m32"),
+        w8a16_tile(16, 16, 16, 320, "w8a16_gemm_pipelined_m32"),
+        w8a16_tile(16, 64, 8, 576, "w8a16_gemm_pipelined_m32"),
+        w8a16_tile(16, 96, 8, 832, "w8a16_gemm_pipelined_m32"),
+        w8a16_tile(16, 144, 4, 640, "w8a16_gemm_pipelined_m32"),
+        w8a16_tile(32, 16, 32, 576, "w8a16_gemm_pipelined_m32"),
+        w8a16_tile(32, 32, 16, 320, "w8a16_gemm_pipelined_m32"),
+        w8a16_tile(32, 64, 8, 576, "w8a16_gemm_pipelined_m32"),
+        w8a16_tile(32, 96, 4, 448, "w8a16_gemm_pipelined_m32"),
+        w8a16_tile(32, 144, 4, 640, "w8a16_gemm_pipelined_m32"),
+        w8a16_tile(48, 16, 12, 256, "w8a16_gemm_pipelined_m64"),
       },
     },
     k.module "w8a16_gemm_hopper" {
       source = "w8a16_gemm_hopper.cu",
       tile = {
         FP8_BLOCK = 128, GROUP_ROWS = 8,
-        STAGES_64x64 = 7, STAGES_64x128 = 6, STAGES_64x192 = 5, STAGES_128x64 = 5, STAGES_128x128 = 4,
+        STAGES_128x64 = 5, STAGES_128x128 = 4,
       },
       entries = {
-        w8a16_hopper(64, 64, 2, 384, "w8a16_gemm_pipelined_m64"),
-        w8a16_hopper(64, 128, 0, 384, "w8a16_gemm_pipelined_m64"),
-        w8a16_hopper(64, 192, 0, 512, "w8a16_gemm_pipelined_m64"),
-        w8a16_hopper(128, 64, 0, 256, "w8a16_gemm_pipe128"),
-        w8a16_hopper(128, 128, 0, 384, "w8a16_gemm_pipe128"),
+        w8a16_tile(128, 64, 0, 256, "w8a16_gemm_pipe128"),
+        w8a16_tile(128, 128, 0, 384, "w8a16_gemm_pipe128"),
+      },
+    },
+    k.module "w8a16_gemm_hopper_decoded" {
+      source = "w8a16_gemm_hopper_decoded.cu",
+      tile = { FP8_BLOCK = 128, GROUP_ROWS = 8, STAGES_64x64 = 7, STAGES_64x96 = 5, STAGES_64x136 = 4 },
+      entries = {
+        w8a16_decoded(64, 3, 640),
+        w8a16_decoded(96, 3, 640),
+        w8a16_decoded(136, 2, 512),
       },
     },
 

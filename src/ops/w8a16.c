@@ -28,6 +28,12 @@ enum {
     [HOPPER + W8A16_TWIN_##rows##X##columns] = {module, "w8a16_gemm_hopper_" #rows "x" #columns,   \
                                                 threads,                                           \
                                                 HOPPER_SMEM(rows, columns, copies, stages)}
+#define DECODED_MODULE "w8a16_gemm_hopper_decoded"
+/* A header, the ring, and buffers of decoded weights. */
+#define DECODED_TWIN(columns, stages, buffers, threads)                                            \
+    [HOPPER + W8A16_TWIN_64X##columns] = {                                                         \
+        DECODED_MODULE, "w8a16_gemm_hopper_64x" #columns, threads,                                 \
+        1024u + (stages##u * (columns##u + 128) + 2 * buffers##u * columns##u) * W8A16_K_BLOCK}
 
 static const struct ops_entry entries[KERNEL_COUNT] = {
     [PIPELINED] = {"w8a16_gemm_pipelined", "w8a16_gemm_pipelined", W8A16_BLOCK, 0},
@@ -35,18 +41,19 @@ static const struct ops_entry entries[KERNEL_COUNT] = {
              W8A16_M32_SMEM_BYTES},
     [M64] = {"w8a16_gemm_pipelined_m64", "w8a16_gemm_pipelined_m64", W8A16_BLOCK, 0},
     [PIPE128] = {"w8a16_gemm_pipe128", "w8a16_gemm_pipe128", W8A16_BLOCK, W8A16_PIPE128_SMEM_BYTES},
-    TWIN(FEW_MODULE, 16, 16, 16, 32, 288),
-    TWIN(FEW_MODULE, 16, 64, 8, 16, 544),
-    TWIN(FEW_MODULE, 16, 96, 8, 10, 800),
-    TWIN(FEW_MODULE, 16, 144, 4, 8, 608),
-    TWIN(FEW_MODULE, 32, 16, 16, 19, 288),
-    TWIN(FEW_MODULE, 32, 32, 8, 16, 288),
-    TWIN(FEW_MODULE, 32, 64, 8, 9, 544),
-    TWIN(FEW_MODULE, 32, 96, 4, 8, 416),
-    TWIN(FEW_MODULE, 32, 144, 4, 5, 608),
-    TWIN(HOPPER_MODULE, 64, 64, 2, 7, 384),
-    TWIN(HOPPER_MODULE, 64, 128, 0, 6, 384),
-    TWIN(HOPPER_MODULE, 64, 192, 0, 5, 512),
+    TWIN(FEW_MODULE, 16, 16, 16, 32, 320),
+    TWIN(FEW_MODULE, 16, 64, 8, 16, 576),
+    TWIN(FEW_MODULE, 16, 96, 8, 10, 832),
+    TWIN(FEW_MODULE, 16, 144, 4, 8, 640),
+    TWIN(FEW_MODULE, 32, 16, 32, 16, 576),
+    TWIN(FEW_MODULE, 32, 32, 16, 13, 320),
+    TWIN(FEW_MODULE, 32, 64, 8, 9, 576),
+    TWIN(FEW_MODULE, 32, 96, 4, 8, 448),
+    TWIN(FEW_MODULE, 32, 144, 4, 5, 640),
+    TWIN(FEW_MODULE, 48, 16, 12, 13, 256),
+    DECODED_TWIN(64, 7, 3, 640),
+    DECODED_TWIN(96, 5, 3, 640),
+    DECODED_TWIN(136, 4, 2, 512),
     TWIN(HOPPER_MODULE, 128, 64, 0, 5, 256),
     TWIN(HOPPER_MODULE, 128, 128, 0, 4, 384),
     [ROWS_16] = {"w8a16_tc_rows", "w8a16_tc_rows_16", W8A16_ROWS_BLOCK, 0},
@@ -75,6 +82,8 @@ static const struct ops_constant constants[] = {
     {FEW_MODULE, "FP8_BLOCK", W8A16_K_BLOCK},
     {HOPPER_MODULE, "GROUP_ROWS", W8A16_HOPPER_GROUP_ROWS},
     {HOPPER_MODULE, "FP8_BLOCK", W8A16_K_BLOCK},
+    {DECODED_MODULE, "GROUP_ROWS", W8A16_HOPPER_GROUP_ROWS},
+    {DECODED_MODULE, "FP8_BLOCK", W8A16_K_BLOCK},
     {"w8a16_tc_rows", "N_TILE", W8A16_ROWS_COLS},
     {"w8a16_tc_rows", "FP8_BLOCK", W8A16_K_BLOCK},
 };
@@ -193,7 +202,7 @@ static kpk_status try_twin(const struct w8a16 *ops, const struct w8a16_args *arg
         .rows = a.m,
         .pitch = a.a_row_stride,
         .box_columns = W8A16_K_BLOCK / 2,
-        .box_rows = tile->rows,
+        .box_rows = a.m < tile->rows ? a.m : tile->rows,
     };
     ops_tensor_encoder encoder = (ops_tensor_encoder)ops->encode;
     const int which = HOPPER + (int)twin;

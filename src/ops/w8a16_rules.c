@@ -44,12 +44,13 @@ const struct w8a16_hopper_tile w8a16_hopper_tiles[W8A16_TWIN_COUNT] = {
     [W8A16_TWIN_32X32] = {.rows = 32, .columns = 32, .cluster = 1, .cost = 220},
     [W8A16_TWIN_32X64] = {.rows = 32, .columns = 64, .cluster = 1, .cost = 350},
     [W8A16_TWIN_32X96] = {.rows = 32, .columns = 96, .cluster = 1, .cost = 560},
-    [W8A16_TWIN_32X144] = {.rows = 32, .columns = 144, .cluster = 1, .cost = 780},
-    [W8A16_TWIN_64X64] = {.rows = 64, .columns = 64, .cluster = 1, .cost = 450},
-    [W8A16_TWIN_64X128] = {.rows = 64, .columns = 128, .cluster = 1, .cost = 750},
-    [W8A16_TWIN_64X192] = {.rows = 64, .columns = 192, .cluster = 1, .cost = 1000},
-    [W8A16_TWIN_128X64] = {.rows = 128, .columns = 64, .cluster = 1, .cost = 640},
-    [W8A16_TWIN_128X128] = {.rows = 128, .columns = 128, .cluster = 2, .cost = 1120},
+    [W8A16_TWIN_32X144] = {.rows = 32, .columns = 144, .cluster = 1, .cost = 760},
+    [W8A16_TWIN_48X16] = {.rows = 48, .columns = 16, .cluster = 1, .cost = 200},
+    [W8A16_TWIN_64X64] = {.rows = 64, .columns = 64, .cluster = 1, .cost = 400},
+    [W8A16_TWIN_64X96] = {.rows = 64, .columns = 96, .cluster = 1, .cost = 600},
+    [W8A16_TWIN_64X136] = {.rows = 64, .columns = 136, .cluster = 1, .cost = 870},
+    [W8A16_TWIN_128X64] = {.rows = 128, .columns = 64, .cluster = 1, .cost = 620},
+    [W8A16_TWIN_128X128] = {.rows = 128, .columns = 128, .cluster = 2, .cost = 1040},
 };
 
 static bool whole_blocks(uint32_t k)

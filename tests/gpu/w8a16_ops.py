@@ -8,8 +8,8 @@ import harness
 import kpk
 
 K_BLOCK = 128
-TWINS = ["16x16", "16x64", "16x96", "16x144", "32x16", "32x32", "32x64", "32x96", "32x144", "64x64", "64x128",
-         "64x192", "128x64", "128x128"]  # as enum w8a16_twin has them
+TWINS = ["16x16", "16x64", "16x96", "16x144", "32x16", "32x32", "32x64", "32x96", "32x144", "48x16", "64x64",
+         "64x96", "64x136", "128x64", "128x128"]  # as enum w8a16_twin has them
 
 
 class Desc(C.Structure):

@@ -21,6 +21,7 @@
 
 enum {
     HOPPER,
+    DECODED,
     FEW,
     PIPE128,
     PIPELINED,
@@ -31,16 +32,20 @@ enum {
 };
 
 static struct build_entry hopper_entries[] = {
-    ENTRY("w8a16_gemm_hopper_128x128", 384, 230400), ENTRY("w8a16_gemm_hopper_128x64", 256, 222208),
-    ENTRY("w8a16_gemm_hopper_64x128", 384, 214016),  ENTRY("w8a16_gemm_hopper_64x192", 512, 230400),
-    ENTRY("w8a16_gemm_hopper_64x64", 384, 214016),
+    ENTRY("w8a16_gemm_hopper_128x128", 384, 230400),
+    ENTRY("w8a16_gemm_hopper_128x64", 256, 222208),
+};
+static struct build_entry decoded_entries[] = {
+    ENTRY("w8a16_gemm_hopper_64x136", 512, 205824),
+    ENTRY("w8a16_gemm_hopper_64x64", 640, 222208),
+    ENTRY("w8a16_gemm_hopper_64x96", 640, 218112),
 };
 static struct build_entry few_entries[] = {
-    ENTRY("w8a16_gemm_hopper_16x144", 608, 222720), ENTRY("w8a16_gemm_hopper_16x16", 288, 214528),
-    ENTRY("w8a16_gemm_hopper_16x64", 544, 232448),  ENTRY("w8a16_gemm_hopper_16x96", 800, 217088),
-    ENTRY("w8a16_gemm_hopper_32x144", 608, 217088), ENTRY("w8a16_gemm_hopper_32x16", 288, 229376),
-    ENTRY("w8a16_gemm_hopper_32x32", 288, 232448),  ENTRY("w8a16_gemm_hopper_32x64", 544, 218112),
-    ENTRY("w8a16_gemm_hopper_32x96", 416, 220160),
+    ENTRY("w8a16_gemm_hopper_16x144", 640, 222720), ENTRY("w8a16_gemm_hopper_16x16", 320, 214528),
+    ENTRY("w8a16_gemm_hopper_16x64", 576, 232448),  ENTRY("w8a16_gemm_hopper_16x96", 832, 217088),
+    ENTRY("w8a16_gemm_hopper_32x144", 640, 217088), ENTRY("w8a16_gemm_hopper_32x16", 576, 231424),
+    ENTRY("w8a16_gemm_hopper_32x32", 320, 228352),  ENTRY("w8a16_gemm_hopper_32x64", 576, 218112),
+    ENTRY("w8a16_gemm_hopper_32x96", 448, 220160),  ENTRY("w8a16_gemm_hopper_48x16", 256, 225792),
 };
 static struct build_entry pipe128_entries[] = {ENTRY("w8a16_gemm_pipe128", 256, 54272)};
 static struct build_entry pipelined_entries[] = {ENTRY("w8a16_gemm_pipelined", 256, 0)};
@@ -51,6 +56,7 @@ static struct build_entry rows_entries[] = {ENTRY("w8a16_tc_rows_16", 128, 0),
                                             ENTRY("w8a16_tc_rows_64", 128, 0)};
 static struct build_constant few_constants[] = {{"FP8_BLOCK", 128}, {"GROUP_ROWS", 8}};
 static struct build_constant hopper_constants[] = {{"FP8_BLOCK", 128}, {"GROUP_ROWS", 8}};
+static struct build_constant decoded_constants[] = {{"FP8_BLOCK", 128}, {"GROUP_ROWS", 8}};
 static struct build_constant pipe128_constants[] = {
     {"FP8_BLOCK", 128}, {"GROUP_ROWS", 8}, {"M_TILE", 128}, {"N_TILE", 128}};
 static struct build_constant pipelined_constants[] = {
@@ -60,18 +66,30 @@ static struct build_constant m32_constants[] = {{"FP8_BLOCK", 128},   {"M_TILE",
                                                 {"SKINNY_MAX_M", 16}, {"SKINNY_N_TILE", 8}};
 static struct build_constant m64_constants[] = {{"FP8_BLOCK", 128}, {"M_TILE", 64}, {"N_TILE", 32}};
 static struct build_constant rows_constants[] = {{"FP8_BLOCK", 128}, {"N_TILE", 64}};
-static const uint32_t objects[MODULES][1] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}};
-static const char *const blobs[] = {
-    "FAKE w8a16_gemm_hopper_128x128 w8a16_gemm_hopper_128x64 w8a16_gemm_hopper_64x128 "
-    "w8a16_gemm_hopper_64x192 w8a16_gemm_hopper_64x64",
-    "FAKE w8a16_gemm_hopper_16x144 w8a16_gemm_hopper_16x16 w8a16_gemm_hopper_16x64 "
-    "w8a16_gemm_hopper_16x96 w8a16_gemm_hopper_32x144 w8a16_gemm_hopper_32x16 "
-    "w8a16_gemm_hopper_32x32 w8a16_gemm_hopper_32x64 w8a16_gemm_hopper_32x96",
-    "FAKE w8a16_gemm_pipe128",
-    "FAKE w8a16_gemm_pipelined",
-    "FAKE w8a16_gemm_pipelined_m32",
-    "FAKE w8a16_gemm_pipelined_m64",
-    "FAKE w8a16_tc_rows_16 w8a16_tc_rows_32 w8a16_tc_rows_64"};
+static const uint32_t objects[MODULES][1] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
+static const char *const blobs[] = {"FAKE"
+                                    " w8a16_gemm_hopper_128x128"
+                                    " w8a16_gemm_hopper_128x64",
+                                    "FAKE"
+                                    " w8a16_gemm_hopper_64x136"
+                                    " w8a16_gemm_hopper_64x64"
+                                    " w8a16_gemm_hopper_64x96",
+                                    "FAKE"
+                                    " w8a16_gemm_hopper_16x144"
+                                    " w8a16_gemm_hopper_16x16"
+                                    " w8a16_gemm_hopper_16x64"
+                                    " w8a16_gemm_hopper_16x96"
+                                    " w8a16_gemm_hopper_32x144"
+                                    " w8a16_gemm_hopper_32x16"
+                                    " w8a16_gemm_hopper_32x32"
+                                    " w8a16_gemm_hopper_32x64"
+                                    " w8a16_gemm_hopper_32x96"
+                                    " w8a16_gemm_hopper_48x16",
+                                    "FAKE w8a16_gemm_pipe128",
+                                    "FAKE w8a16_gemm_pipelined",
+                                    "FAKE w8a16_gemm_pipelined_m32",
+                                    "FAKE w8a16_gemm_pipelined_m64",
+                                    "FAKE w8a16_tc_rows_16 w8a16_tc_rows_32 w8a16_tc_rows_64"};
 static const struct build_lever levers[] = {
     {"canonical_tiers", "METRALE_CANONICAL_TIERS", NULL, KPK_LEVER_IS1, 0},
     {"no_w8a16_pipe128", "METRALE_NO_W8A16_PIPE128", NULL, KPK_LEVER_PRESENCE, 0},
@@ -91,6 +109,7 @@ static const struct build_lever levers[] = {
                0}
 static const struct build_module all_modules[MODULES] = {
     MODULE("w8a16_gemm_hopper", HOPPER, hopper),
+    MODULE("w8a16_gemm_hopper_decoded", DECODED, decoded),
     MODULE("w8a16_gemm_hopper_few", FEW, few),
     MODULE("w8a16_gemm_pipe128", PIPE128, pipe128),
     MODULE("w8a16_gemm_pipelined", PIPELINED, pipelined),
@@ -202,7 +221,7 @@ static kpk_status ship(struct family *family, unsigned shipped, kpk_symbol_fn sy
 }
 
 #define ALL ((1u << MODULES) - 1)
-#define NAMED (ALL & ~(1u << HOPPER | 1u << FEW))
+#define NAMED (ALL & ~(1u << HOPPER | 1u << DECODED | 1u << FEW))
 
 static int start(void **state)
 {
@@ -521,7 +540,7 @@ static void test_twins(void **state)
     assert_int_equal(
         w8a16_gemm_pipelined_m32_strided(ops, A, B, S, C, 20, 40, 256, 264, 41, NULL, route),
         KPK_OK);
-    assert_launch("w8a16_gemm_hopper_16x16", 6, 1, 288, 214528);
+    assert_launch("w8a16_gemm_hopper_16x16", 6, 1, 320, 214528);
     assert_string_equal(route->module, "w8a16_gemm_hopper_few");
     assert_int_equal(route->twin, W8A16_TAKEN);
     assert_int_equal(encoded, 2);
@@ -543,9 +562,14 @@ static void test_twins(void **state)
     assert_int_equal(maps[1].swizzle, 3);
     assert_int_equal(maps[1].rank, 2);
     assert_int_equal(w8a16_gemm_pipelined(ops, A, B, S, C, 2048, 256, 256, NULL, route), KPK_OK);
-    assert_launch("w8a16_gemm_hopper_64x64", 128, 1, 384, 214016);
+    assert_launch("w8a16_gemm_hopper_64x64", 128, 1, 640, 222208);
     assert_int_equal(w8a16_gemm_pipelined(ops, A, B, S, C, 2048, 12288, 256, NULL, route), KPK_OK);
     assert_launch("w8a16_gemm_hopper_128x128", 132, 1, 384, 230400);
+
+    /* No copy of rows that A does not have. */
+    encoded = 0;
+    assert_int_equal(w8a16_gemm_pipelined(ops, A, B, S, C, 5, 256, 256, NULL, route), KPK_OK);
+    assert_int_equal(maps[1].box[1], 5);
 
     encode_result = 1;
     assert_int_equal(w8a16_gemm_pipelined(ops, A, B, S, C, 4, 256, 256, NULL, route),

@@ -1,19 +1,20 @@
 // w8a16_gemm_hopper_ROWSxCOLUMNS (of C per tile): the "tile" contract on sm_90a with the warp's own MMA.
 //
-// GROUPS x SPLIT warps multiply: each owns 16 columns and every SPLIT-th K block, by itself; nothing is waited for
+// GROUPS x SPLIT warps multiply: each owns 16 columns, or 32, and every SPLIT-th K block, by itself; nothing is waited for
 // within a block. Where K is shared out, a column group's warps then add one another's products in order, each for its
 // part of the outputs. Arguments and grid: w8a16_hopper.cuh.
 #include "w8a16_hopper.cuh"
 
-constexpr u32 GROUP_COLUMNS = 16; // the MMA's M
+constexpr u32 MMA_COLUMNS = 16;   // the MMA's M
 constexpr u32 FRAGMENT_ROWS = 8;  // the MMA's N
 constexpr u32 GROUP_BARRIERS = 1; // of named_barrier: one per column group; 0 is __syncthreads'
-constexpr u32 MAX_GROUPS = 15;
+constexpr u32 MAX_GROUPS = MADE - GROUP_BARRIERS;
 
-template <u32 rows, u32 groups, u32 split, u32 stages> struct Shape {
+template <u32 rows, u32 wide, u32 groups, u32 split, u32 stages> struct Shape {
     static constexpr u32 ROWS = rows, GROUPS = groups, SPLIT = split, CLUSTER = 1, STAGES = stages;
-    static constexpr u32 COLUMNS = GROUP_COLUMNS * groups, WARPS = groups * split, THREADS = (WARPS + 1) * WARP;
-    static constexpr u32 FRAGMENTS = rows / FRAGMENT_ROWS;
+    static constexpr u32 WIDE = wide, GROUP_COLUMNS = MMA_COLUMNS * wide; // a warp's
+    static constexpr u32 COLUMNS = GROUP_COLUMNS * groups, WARPS = groups * split, THREADS = (WARPS + 2) * WARP;
+    static constexpr u32 ROW_FRAGMENTS = rows / FRAGMENT_ROWS, FRAGMENTS = wide * ROW_FRAGMENTS;
     static constexpr u32 FLOATS = 4 * FRAGMENTS, BUFFERS = 2; // of Sum
 
     static constexpr u32 WEIGHT_BYTES = COLUMNS * WEIGHT_ROW;
@@ -27,6 +28,7 @@ template <u32 rows, u32 groups, u32 split, u32 stages> struct Shape {
 
     static_assert(WEIGHT_BYTES % 1024 == 0 && HALF_BYTES % 1024 == 0, "every tile begins on an atom of the swizzle");
     static_assert(FLOATS % split == 0, "the warps of a group share its outputs evenly");
+    static_assert(wide <= 2, "a NaN is looked for in this many");
     static_assert(groups <= MAX_GROUPS, "there are named barriers for this many");
     static_assert(stages >= split, "a warp goes round the ring at most once from one of its blocks to the next");
     static_assert(stages <= MAX_STAGES, "the header has barriers for this many");
@@ -58,18 +60,22 @@ DEVICE void multiply(float (&inner)[S::FRAGMENTS][4], u32 weights, u32 rows)
             inner[f][i] = 0.0f;
 #pragma unroll(exact ? 1 : WINDOWS)
     for (u32 pair = 0; pair < WINDOWS; pair++) {
-        u32 a[2][4];
-        decode_pair<exact>(a, weights, pair);
+        u32 a[S::WIDE][2][4];
+#pragma unroll
+        for (u32 w = 0; w < S::WIDE; w++)
+            decode_pair<exact>(a[w], weights + w * MMA_COLUMNS * WEIGHT_ROW, pair);
 #pragma unroll
         for (u32 i = 0; i < 2; i++) {
             const u32 window = 2 * pair + i;
             // Two 16-byte chunks of A's row to a window; the swizzle turns their number within eight.
             const u32 at = (rows ^ window % WINDOWS << 5) + window / WINDOWS * S::HALF_BYTES;
 #pragma unroll
-            for (u32 f = 0; f < S::FRAGMENTS; f++) {
+            for (u32 f = 0; f < S::ROW_FRAGMENTS; f++) {
                 u32 b[2];
                 shared_load_u32x2(b, at + f * FRAGMENT_ROWS * HALF * 2);
-                mma_m16n8k16(inner[f], a[i], b);
+#pragma unroll
+                for (u32 w = 0; w < S::WIDE; w++)
+                    mma_m16n8k16(inner[w * S::ROW_FRAGMENTS + f], a[w][i], b);
             }
         }
     }
@@ -78,8 +84,9 @@ DEVICE void multiply(float (&inner)[S::FRAGMENTS][4], u32 weights, u32 rows)
 // ---- The sums ----------------------------------------------------------------------------------------
 
 // A column group's SPLIT warps each hold a product of FLOATS registers per lane: registers 4f..4f+3 are the MMA's
-// fragment of rows 8f..8f+7 of C. In shared memory a product is f32 [FLOATS / 4][WARP][4]. A warp adds, in order,
-// OUTPUTS of every lane's: pieces of PIECE floats, of which piece (j * SPLIT + party) * WARP + lane is a lane's j-th.
+// fragment f, of eight rows from 8 * (f % ROW_FRAGMENTS) and 16 columns from 16 * (f / ROW_FRAGMENTS). In shared memory a
+// product is f32 [FLOATS / 4][WARP][4]. A warp adds, in order, OUTPUTS of every lane's: pieces of PIECE floats, of which
+// piece (j * SPLIT + party) * WARP + lane is a lane's j-th.
 template <class S> struct Sum {
     static constexpr u32 OUTPUTS = S::FLOATS / S::SPLIT, PIECE = OUTPUTS < 4 ? OUTPUTS : 4;
     static constexpr u32 PRODUCT_FLOATS = WARP * S::FLOATS;
@@ -181,8 +188,10 @@ template <class S> struct Sum {
 #pragma unroll
         for (u32 i = 0; i < OUTPUTS; i++) {
             const u32 place = place_of(i, here), owner = place / 4 % WARP, element = place % 4;
-            const u32 row = place / (4 * WARP) * FRAGMENT_ROWS + row_of(owner % 4 * 2 + element % 2);
-            out[out_place<GROUP_COLUMNS>(row, owner / 4 + element / 2 * 8)] = bf16_from_f32(outer[i]);
+            const u32 fragment = place / (4 * WARP), w = S::WIDE == 1 ? 0 : fragment / S::ROW_FRAGMENTS;
+            const u32 row = (fragment - w * S::ROW_FRAGMENTS) * FRAGMENT_ROWS + row_of(owner % 4 * 2 + element % 2);
+            const u32 column = w * MMA_COLUMNS + owner / 4;
+            out[SwizzledRows<S::GROUP_COLUMNS>::at(row, column + element / 2 * 8)] = bf16_from_f32(outer[i]);
         }
     }
 };
@@ -193,7 +202,7 @@ template <class S> DEVICE void consume(const Args &args, u32 shared, u8 *memory,
 {
     const u32 group = warp % S::GROUPS, split = warp / S::GROUPS;
     const u32 blocks = args.K / FP8_BLOCK;
-    const u32 weights = shared + HEADER + group * GROUP_COLUMNS * WEIGHT_ROW + weight_offset();
+    const u32 weights = shared + HEADER + group * S::GROUP_COLUMNS * WEIGHT_ROW + weight_offset();
     const u32 rows = shared + HEADER + S::WEIGHT_BYTES + row_offset();
     bf16 *out = reinterpret_cast<bf16 *>(memory + S::OUT + group * S::OUT_BYTES);
     Sum<S> sum;
@@ -204,7 +213,7 @@ template <class S> DEVICE void consume(const Args &args, u32 shared, u8 *memory,
 
     for (u32 tile = blockIdx.x; tile < tile_count<S>(args); tile += gridDim.x) {
         Place at = place<S>(args, tile);
-        at.column += group * GROUP_COLUMNS;
+        at.column += group * S::GROUP_COLUMNS;
         const u32 scale0 = min(at.column, args.N - 1) / FP8_BLOCK * blocks; // there are fewer than 2^32 scales
         Ring<S::STAGES> ring(blocks_before + split);
         float next_scale = split < blocks ? args.bs[scale0 + split] : 0.0f;
@@ -219,7 +228,10 @@ template <class S> DEVICE void consume(const Args &args, u32 shared, u8 *memory,
                 const u32 offset = ring.stage * S::STAGE_BYTES;
                 wait(full_barrier(shared, ring.stage), ring.parity);
                 multiply<S, false>(inner, weights + offset, rows + offset);
-                if (has_nan(inner[0][0], inner[0][2]))
+                bool nan = has_nan(inner[0][0], inner[0][2]);
+                if constexpr (S::WIDE == 2)
+                    nan |= has_nan(inner[S::ROW_FRAGMENTS][0], inner[S::ROW_FRAGMENTS][2]);
+                if (nan)
                     multiply<S, true>(inner, weights + offset, rows + offset);
                 release<S>(shared, ring.stage);
                 ring.advance(S::SPLIT);
@@ -231,7 +243,7 @@ template <class S> DEVICE void consume(const Args &args, u32 shared, u8 *memory,
             sum.sync(); // the last tile has been read out; with more warps they have met since
         sum.round_to(out);
         sum.sync();
-        write_rows<S::ROWS, GROUP_COLUMNS>(args, at, out, split * WARP + sum.lane, S::SPLIT * WARP);
+        write_rows<S::ROWS, SwizzledRows<S::GROUP_COLUMNS>>(args, at, out, split * WARP + sum.lane, S::SPLIT * WARP);
     }
 }
 
@@ -239,18 +251,20 @@ template <class S> DEVICE void run(const Args &args)
 {
     extern __shared__ __align__(1024) u8 memory[];
     const u32 shared = smem_address(memory);
-    if (threadIdx.x == S::WARPS * WARP)
-        start<S>(args, shared, S::GROUPS);
-    __syncthreads();
     const u32 warp = __shfl_sync(~0u, threadIdx.x / WARP, 0); // uniform, and known to be
+    if (threadIdx.x == S::WARPS * WARP)
+        make_barriers<S>(args, shared, S::GROUPS);
+    barriers_made<S>(warp == S::WARPS);
     if (warp < S::WARPS)
         consume<S>(args, shared, memory, warp);
-    else if (threadIdx.x % WARP == 0)
-        produce<S>(args, shared);
+    else if (threadIdx.x == S::WARPS * WARP)
+        produce<S, WEIGHTS>(args, shared);
+    else if (threadIdx.x == (S::WARPS + 1) * WARP)
+        produce<S, ROWS_OF_A>(args, shared);
 }
 
-#define W8A16_HOPPER_FEW(tile, rows, groups, split)                                                                 \
-    using Shape_##tile = Shape<rows, groups, split, STAGES_##tile>;                                                 \
+#define W8A16_HOPPER_FEW(tile, rows, wide, groups, split)                                                           \
+    using Shape_##tile = Shape<rows, wide, groups, split, STAGES_##tile>;                                           \
     static_assert(Shape_##tile::THREADS == KPK_BLOCK_w8a16_gemm_hopper_##tile, "the description gives this block"); \
     static_assert(Shape_##tile::BYTES == KPK_SMEM_w8a16_gemm_hopper_##tile, "the description gives this size");     \
     extern "C" __global__ void __launch_bounds__(Shape_##tile::THREADS, 1)                                          \
@@ -261,12 +275,13 @@ template <class S> DEVICE void run(const Args &args)
         run<Shape_##tile>({&weights, &a, bs, C, M, N, K, ldc});                                                     \
     }
 
-W8A16_HOPPER_FEW(16x16, 16, 1, 8)
-W8A16_HOPPER_FEW(16x64, 16, 4, 4)
-W8A16_HOPPER_FEW(16x96, 16, 6, 4)
-W8A16_HOPPER_FEW(16x144, 16, 9, 2)
-W8A16_HOPPER_FEW(32x16, 32, 1, 8)
-W8A16_HOPPER_FEW(32x32, 32, 2, 4)
-W8A16_HOPPER_FEW(32x64, 32, 4, 4)
-W8A16_HOPPER_FEW(32x96, 32, 6, 2)
-W8A16_HOPPER_FEW(32x144, 32, 9, 2)
+W8A16_HOPPER_FEW(16x16, 16, 1, 1, 8)
+W8A16_HOPPER_FEW(16x64, 16, 1, 4, 4)
+W8A16_HOPPER_FEW(16x96, 16, 1, 6, 4)
+W8A16_HOPPER_FEW(16x144, 16, 1, 9, 2)
+W8A16_HOPPER_FEW(32x16, 32, 1, 1, 16)
+W8A16_HOPPER_FEW(32x32, 32, 2, 1, 8)
+W8A16_HOPPER_FEW(32x64, 32, 1, 4, 4)
+W8A16_HOPPER_FEW(32x96, 32, 1, 6, 2)
+W8A16_HOPPER_FEW(32x144, 32, 1, 9, 2)
+W8A16_HOPPER_FEW(48x16, 48, 1, 1, 6)

@@ -3,7 +3,8 @@
 // are its N side, and each K window of 16 goes into the same accumulator in the same order.
 //
 // weights: map of B, u8 [N][K], box 128 x columns, 128-byte swizzle
-// rows:    map of A, bf16 [M][K], pitch lda, box 64 x rows, 128-byte swizzle, zeros outside
+// rows:    map of A, bf16 [M][K], pitch lda, box 64 x min(M, rows), 128-byte swizzle, zeros outside. (Copies of rows that
+//          A does not have would cost the time of others. What a tile then has in their place goes into no row of C.)
 // bs [ceil(N/128)][K/128] f32, C [M][ldc] bf16, 4-byte aligned; K a multiple of 128.
 // Grid: any number of whole clusters; each walks over tiles.
 //
@@ -103,9 +104,9 @@ template <u32 stages> struct Ring {
     }
 };
 
-// One thread's work before the block's first barrier; `readers` warps of each block of the cluster read a stage. The
-// barriers' places are known to the compiler: by lanes they would be made one after the other too, and 0.8 us later.
-template <class S> DEVICE void start(const Args &args, u32 shared, u32 readers)
+// One thread's work; `readers` warps of each block of the cluster read a stage. The barriers' places are known to the
+// compiler: by lanes they would be made one after the other too, and 0.8 us later.
+template <class S> DEVICE void make_barriers(const Args &args, u32 shared, u32 readers)
 {
     tensor_map_prefetch(args.weights);
     tensor_map_prefetch(args.rows);
@@ -117,11 +118,30 @@ template <class S> DEVICE void start(const Args &args, u32 shared, u32 readers)
     fence_mbarrier_init();
 }
 
-// ---- The copying thread ------------------------------------------------------------------------------
+// The block's first barrier: the warp that made the ring's barriers goes on, the others wait for it. All wait by the same
+// instruction, as synccheck asks; barrier 0 would have to be all threads'.
+constexpr u32 MADE = 15; // of named_barrier
 
-template <class S> DEVICE void produce(const Args &args, u32 shared)
+template <class S> DEVICE void barriers_made(bool here)
+{
+    if (here) {
+        __syncwarp();
+        fixed_barrier_arrive<MADE, S::THREADS>();
+    } else {
+        fixed_barrier_wait<MADE, S::THREADS>();
+    }
+}
+
+// ---- The copying threads -----------------------------------------------------------------------------
+
+// One copies the weights, and says how many bytes a stage gets, another the rows of A: a copy takes some 50 cycles to
+// start, so the stages of a tile are under way in less time.
+enum Copies { WEIGHTS = 1, ROWS_OF_A = 2, ALL = 3 };
+
+template <class S, Copies what> DEVICE void produce(const Args &args, u32 shared)
 {
     const u32 blocks = args.K / FP8_BLOCK, tiles = tile_count<S>(args);
+    const u32 bytes = S::WEIGHT_BYTES + 2 * min(args.M, S::ROWS) * HALF * 2;
     Ring<S::STAGES> ring(0);
     for (u32 tile = blockIdx.x / S::CLUSTER; tile < tiles; tile += gridDim.x / S::CLUSTER) {
         const Place at = place<S>(args, tile);
@@ -129,12 +149,14 @@ template <class S> DEVICE void produce(const Args &args, u32 shared)
             wait(empty_barrier(shared, ring.stage), ring.parity ^ 1); // the first round passes at once
             const u32 full = full_barrier(shared, ring.stage), k = block * FP8_BLOCK;
             const u32 weight = shared + HEADER + ring.stage * S::STAGE_BYTES, a = weight + S::WEIGHT_BYTES;
-            mbarrier_arrive_expect(full, S::STAGE_BYTES);
-            tma_load_2d(weight, args.weights, k, at.column, full);
-            if constexpr (S::CLUSTER == 1) {
+            if constexpr (what & WEIGHTS) {
+                mbarrier_arrive_expect(full, bytes);
+                tma_load_2d(weight, args.weights, k, at.column, full);
+            }
+            if constexpr (what & ROWS_OF_A && S::CLUSTER == 1) {
                 tma_load_2d(a, args.rows, k, at.row, full);
                 tma_load_2d(a + S::HALF_BYTES, args.rows, k + HALF, at.row, full);
-            } else {
+            } else if constexpr (what & ROWS_OF_A) {
                 const u32 half = cluster_rank();
                 tma_load_2d_multicast(a + half * S::HALF_BYTES, args.rows, k + half * HALF, at.row, full, 3);
             }
@@ -188,34 +210,50 @@ template <bool exact> DEVICE void decode_pair(u32 (&a)[2][4], u32 weights, u32 p
     }
 }
 
-// Whether a NaN weight went into an accumulator of columns g and g + 8: every row of C would hold it.
+// Whether a NaN weight went into an accumulator of columns g and g + 8: every row of C would hold it. Row 0, which the
+// lanes with t = 0 have, is the one that A is sure to have.
 DEVICE bool has_nan(float g, float g8)
 {
-    return __any_sync(~0u, g != g || g8 != g8);
+    return __any_sync(~0u, threadIdx.x % 4 == 0 && (g != g || g8 != g8));
 }
 
 // ---- C -----------------------------------------------------------------------------------------------
 
-// Where an element lies in a part of C in shared memory, bf16 [rows][columns]: in pieces of eight, piece p of row r at
-// piece p ^ (r / 2 % pieces), so that what the lanes of a fragment write lies in different banks.
+// Where an element lies in a part of C in shared memory, bf16, in pieces of eight. Both layouts put what the lanes of a
+// fragment write into different banks.
 constexpr u32 PIECE = 8;
 
-template <u32 columns> DEVICE u32 out_place(u32 row, u32 column)
-{
-    return row * columns + (column / PIECE ^ row / 2 % (columns / PIECE)) * PIECE + column % PIECE;
-}
+// [rows][columns]: piece p of row r is at piece p ^ (r / 2 % pieces).
+template <u32 columns> struct SwizzledRows {
+    static constexpr u32 COLUMNS = columns;
+
+    DEVICE static u32 at(u32 row, u32 column)
+    {
+        return row * columns + (column / PIECE ^ row / 2 % (columns / PIECE)) * PIECE + column % PIECE;
+    }
+};
+
+// [rows][PITCH]: an odd number of pieces to a row.
+template <u32 columns> struct PaddedRows {
+    static constexpr u32 COLUMNS = columns, PITCH = (columns / PIECE | 1) * PIECE;
+
+    DEVICE static u32 at(u32 row, u32 column)
+    {
+        return row * PITCH + column;
+    }
+};
 
 // Such a part to C at `at`, in pieces of 16 bytes where they fit.
-template <u32 rows, u32 columns>
+template <u32 rows, class Layout>
 DEVICE void write_rows(const Args &args, Place at, const bf16 *out, u32 thread, u32 threads)
 {
-    constexpr u32 PIECES = columns / PIECE;
+    constexpr u32 PIECES = Layout::COLUMNS / PIECE;
     const bool whole = args.ldc % PIECE == 0 && reinterpret_cast<u64>(args.C) % 16 == 0;
     for (u32 i = thread; i < rows * PIECES; i += threads) {
         const u32 row = at.row + i / PIECES, n = at.column + i % PIECES * PIECE;
         if (row >= args.M || n >= args.N)
             continue;
-        const bf16 *from = out + out_place<columns>(i / PIECES, i % PIECES * PIECE);
+        const bf16 *from = out + Layout::at(i / PIECES, i % PIECES * PIECE);
         bf16 *to = args.C + static_cast<u64>(row) * args.ldc + n;
         if (whole && n + PIECE <= args.N) {
             *reinterpret_cast<uint4 *>(to) = *reinterpret_cast<const uint4 *>(from);
