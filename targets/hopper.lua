@@ -23,11 +23,18 @@ local function w8a16_decoded(columns, buffers, threads)
   return w8a16_hopper(64, columns, buffers * columns * 128 * 2, threads, "w8a16_gemm_pipelined_m64")
 end
 
--- A block of the split GDN spine: stages of W, K and half of U; two halves of S and of uc; four decay rows; four
+-- A block of the split GDN spine: stages of W, K, half of U and gc; two halves of S and of uc; four decay rows; four
 -- barriers a stage.
 local function gdn_split(t)
-  return t.STAGES * (2 * t.CHUNK * t.K_DIM + t.CHUNK * 64) * 2 + 2 * (t.K_DIM + t.CHUNK) * 64 * 2
+  return t.STAGES * ((2 * t.CHUNK * t.K_DIM + t.CHUNK * 64) * 2 + t.CHUNK * 4) + 2 * (t.K_DIM + t.CHUNK) * 64 * 2
     + 4 * t.CHUNK * 4 + t.STAGES * 4 * 8
+end
+
+-- A block of the clustered one: stages of W, K, a quarter of U and twice gc; three tiles of S; four of d and uc; four
+-- barriers a stage and six more; two words.
+local function gdn_cluster(t)
+  return t.STAGES * ((2 * t.CHUNK * t.K_DIM + t.CHUNK * 32) * 2 + 2 * t.CHUNK * 4 + 4 * 8)
+    + (3 * t.K_DIM + 4 * t.CHUNK) * 32 * 2 + 6 * 8 + 8
 end
 
 return k.target {
@@ -92,6 +99,16 @@ return k.target {
       entries = {
         k.entry "gated_delta_rule_chunk_delta_h_tcfuse_x2_v64" {
           block = 160, smem = gdn_split, limits = { spill_bytes = 0 },
+          twin_of = "gated_delta_rule_chunk_tc:gated_delta_rule_chunk_delta_h_tcfuse_x2", bits = "same",
+        },
+      },
+    },
+    k.module "gdn_spine_cluster" {
+      source = "gdn_spine_cluster.cu",
+      tile = { K_DIM = 128, V_DIM = 128, CHUNK = 64, STAGES = 4, CLUSTER = 2 },
+      entries = {
+        k.entry "gated_delta_rule_chunk_delta_h_tcfuse_x2_v32" {
+          block = 448, smem = gdn_cluster, limits = { spill_bytes = 0 },
           twin_of = "gated_delta_rule_chunk_tc:gated_delta_rule_chunk_delta_h_tcfuse_x2", bits = "same",
         },
       },

@@ -127,6 +127,13 @@ DEVICE void gdn_load_a(u32 (&a)[4], u32 tile, int row, int column, int lane)
     ldmatrix_x4(a, tile + TILE::at(row + (lane & 15), (column >> 3) + (lane >> 4)));
 }
 
+// Its reverse.
+template <class TILE>
+DEVICE void gdn_store_a(u32 tile, const u32 (&a)[4], int row, int column, int lane)
+{
+    stmatrix_x4(tile + TILE::at(row + (lane & 15), (column >> 3) + (lane >> 4)), a);
+}
+
 // Where a lane's row of a 16 x 16 piece begins when its transpose is an A fragment.
 template <class TILE> DEVICE u32 gdn_trans_at(int row, int column, int lane)
 {
@@ -192,6 +199,40 @@ DEVICE void gdn_low_limb(u32 (&low)[4], const u32 (&high)[4], const float (&c0)[
     low[2] = gdn_rest(high[2], c1[0], c1[1]);
     low[3] = gdn_rest(high[3], c1[2], c1[3]);
 }
+
+// What takes a pair of bf16 apart, in shared memory: low limbs that are made of what is loaded behind an instruction stay
+// behind it. ptxas would move them up, before products or an arrival that others wait for.
+struct gdn_pair_halves {
+    u32 shift, mask;
+
+    DEVICE void set()
+    {
+        shift = 16;
+        mask = 0xFFFF0000u;
+    }
+
+    gdn_pair_halves() = default;
+    DEVICE explicit gdn_pair_halves(const gdn_pair_halves *from)
+    {
+        u32 words[2];
+        shared_load_volatile_u32x2(words, smem_address(from));
+        shift = words[0];
+        mask = words[1];
+    }
+
+    DEVICE u32 rest(u32 high, float a, float b) const
+    {
+        return bf16x2_from_f32(a - __uint_as_float(high << shift), b - __uint_as_float(high & mask));
+    }
+
+    DEVICE void low_limb(u32 (&low)[4], const u32 (&high)[4], const float (&c0)[4], const float (&c1)[4]) const
+    {
+        low[0] = rest(high[0], c0[0], c0[1]);
+        low[1] = rest(high[1], c0[2], c0[3]);
+        low[2] = rest(high[2], c1[0], c1[1]);
+        low[3] = rest(high[3], c1[2], c1[3]);
+    }
+};
 
 // Transposes 4 x 4 words over four neighbouring lanes: word p of lane t goes to word t of lane p.
 DEVICE void gdn_transpose_quad(u32 (&word)[4], int lane)

@@ -40,6 +40,12 @@ DEVICE void shared_store_u32x4(u32 smem, const u32 (&r)[4])
                  : "memory");
 }
 
+// Eight bytes, after the volatile accesses and the products before.
+DEVICE void shared_load_volatile_u32x2(u32 (&r)[2], u32 smem)
+{
+    asm volatile("ld.volatile.shared.v2.u32 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(smem) : "memory");
+}
+
 // The same value, of which the compiler knows nothing: what is computed from it stays where it stands in the loop.
 DEVICE u32 opaque(u32 value)
 {
@@ -101,6 +107,14 @@ DEVICE void ldmatrix_x4_transposed(u32 (&r)[4], u32 smem)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(smem)
+                 : "memory");
+}
+
+// The reverse of ldmatrix_x4.
+DEVICE void stmatrix_x4(u32 smem, const u32 (&r)[4])
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(smem), "r"(r[0]),
+                 "r"(r[1]), "r"(r[2]), "r"(r[3])
                  : "memory");
 }
 
@@ -421,9 +435,33 @@ DEVICE u64 wgmma_operand_n128(u32 smem, u32 bytes)
            static_cast<u64>(1024 >> 4) << 32 | 1ull << 62;
 }
 
+// The same in 64-byte rows under the 64-byte swizzle: 32 of N, eight of K to a 512-byte atom.
+DEVICE u64 wgmma_operand_n64(u32 smem)
+{
+    return static_cast<u64>((smem & 0x3ffff) >> 4) | 1ull << 16 | static_cast<u64>(512 >> 4) << 32 | 2ull << 62;
+}
+
 // d[64][n] (+)= a[64][16] * b[n][16]^T by the four warps of a warpgroup; `accumulate` 0 starts from zero. Warp w
 // holds rows 16w..16w+15: a as mma_m16n8k16 has it; d[4 * j + i] is element i of that instruction's fragment for
 // columns 8j..8j+7. `transposed` 1: b is a wgmma_operand_n128.
+template <u32 transposed = 0>
+DEVICE void wgmma_m64n32k16(float (&d)[16], const u32 (&a)[4], u64 b, u32 accumulate)
+{
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "setp.ne.b32 p, %21, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, "
+                 "%8, %9, %10, %11, %12, %13, %14, %15}, "
+                 "{%16, %17, %18, %19}, %20, p, 1, 1, %22;\n"
+                 "}"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]),
+                   "+f"(d[6]), "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
+                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate),
+                   "n"(transposed));
+}
+
 DEVICE void wgmma_m64n48k16(float (&d)[24], const u32 (&a)[4], u64 b, u32 accumulate)
 {
     asm volatile("{\n"

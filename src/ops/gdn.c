@@ -14,6 +14,7 @@
 #define FWD_O_HOPPER "gdn_fwd_o_hopper"
 #define WU_REGISTERS "gdn_recompute_wu_registers"
 #define SPLIT "gdn_spine_hopper"
+#define QUARTERS "gdn_spine_cluster"
 #define FWD_O_PERSISTENT "gdn_fwd_o_persistent"
 
 static const struct ops_constant constants[] = {
@@ -44,6 +45,11 @@ static const struct ops_constant constants[] = {
     {SPLIT, "V_DIM", GDN_V_DIM},
     {SPLIT, "CHUNK", GDN_CHUNK},
     {SPLIT, "STAGES", GDN_SPLIT_STAGES},
+    {QUARTERS, "K_DIM", GDN_K_DIM},
+    {QUARTERS, "V_DIM", GDN_V_DIM},
+    {QUARTERS, "CHUNK", GDN_CHUNK},
+    {QUARTERS, "STAGES", GDN_SPLIT_STAGES},
+    {QUARTERS, "CLUSTER", GDN_CLUSTER},
     {FWD_O_PERSISTENT, "K_DIM", GDN_K_DIM},
     {FWD_O_PERSISTENT, "V_DIM", GDN_V_DIM},
     {FWD_O_PERSISTENT, "CHUNK", GDN_CHUNK},
@@ -174,7 +180,7 @@ static kpk_status profile_stage(const struct gdn *ops, struct profile *p, const 
  * that was launched before it. */
 static bool waits_itself(enum gdn_kernel kernel)
 {
-    return kernel == GDN_X2_V64 || kernel == GDN_FWD_O_PERSISTENT;
+    return kernel == GDN_X2_V32 || kernel == GDN_X2_V64 || kernel == GDN_FWD_O_PERSISTENT;
 }
 
 static kpk_status launch(const struct gdn *ops, const struct gdn_stage *stage,
@@ -267,31 +273,43 @@ static kpk_status launch_tma(const struct gdn *ops, struct gdn_args *a, uint32_t
 }
 
 /* The copy engine moves only whole chunks, so that the maps may count chunks that a varlen call
- * lacks; so in the next. */
+ * lacks; so in the next. A block takes half of v, or a quarter in a cluster whose blocks fetch W
+ * and K by parts. */
 static kpk_status launch_split(const struct gdn *ops, struct gdn_args *a, uint32_t is_table,
                                uint32_t is_varlen, const struct gdn_stage *stage,
                                struct CUstream_st *stream)
 {
     const uint64_t chunks = (uint64_t)a->batch * a->num_chunks, blocks = chunks * a->nv;
+    const bool quarters = stage->kernel == GDN_X2_V32;
     struct ops_tensor_2d matrices[] = {
         bf16_halves(a->w, blocks * GDN_CHUNK, GDN_K_DIM, GDN_K_DIM),
-        bf16_halves(a->u, blocks * GDN_CHUNK, GDN_V_DIM, GDN_V_DIM),
         bf16_halves(a->key, chunks * GDN_CHUNK, (uint64_t)a->nk * GDN_K_DIM, a->qk_stride),
+        bf16_halves(a->u, blocks * GDN_CHUNK, GDN_V_DIM, GDN_V_DIM),
         bf16_halves(a->s, blocks * GDN_K_DIM, GDN_V_DIM, GDN_V_DIM),
         bf16_halves(a->uc, blocks * GDN_CHUNK, GDN_V_DIM, GDN_V_DIM),
+        bf16_matrix(a->gc, blocks, GDN_CHUNK, GDN_CHUNK),
     };
-    static const char *const names[] = {"W", "U", "K", "S", "uc"};
-    struct ops_tensor_map maps[5];
+    static const char *const names[] = {"W", "K", "U", "S", "uc", "gc"};
+    struct ops_tensor_map maps[6];
 
+    if (quarters)
+        matrices[0].box_rows = matrices[1].box_rows = GDN_CHUNK / GDN_CLUSTER;
+    for (size_t i = 2; quarters && i < 5; i++) {
+        matrices[i].swizzle = OPS_TENSOR_SWIZZLE_64;
+        matrices[i].box_columns = GDN_CLUSTER_COLUMNS;
+    }
     matrices[3].box_rows = GDN_K_DIM;
-    kpk_status status = encode_maps(ops, names, matrices, 5, maps);
+    matrices[5].type = OPS_TENSOR_F32;
+    matrices[5].box_columns = GDN_CHUNK;
+    matrices[5].box_rows = 1;
+    kpk_status status = encode_maps(ops, names, matrices, 6, maps);
     if (status != KPK_OK)
         return status;
-    void *arguments[] = {&a->h_state, &maps[0],      &maps[1],    &maps[2],       &maps[3],
-                         &maps[4],    &a->w,         &a->u,       &a->key,        &a->gc,
-                         &a->uc,      &a->batch,     &a->seq_len, &a->num_chunks, &a->nk,
-                         &a->nv,      &a->qk_stride, &is_table,   &a->cu_seqlens, &a->cu_chunks,
-                         &is_varlen};
+    void *arguments[] = {&a->h_state,   &maps[0],  &maps[2],      &maps[1],    &maps[5],
+                         &maps[3],      &maps[4],  &a->w,         &a->u,       &a->key,
+                         &a->gc,        &a->uc,    &a->batch,     &a->seq_len, &a->num_chunks,
+                         &a->nk,        &a->nv,    &a->qk_stride, &is_table,   &a->cu_seqlens,
+                         &a->cu_chunks, &is_varlen};
     return launch(ops, stage, stream, arguments);
 }
 
@@ -347,7 +365,7 @@ static kpk_status launch_stages(const struct gdn *ops, const struct gdn_args *ar
                      &a.cu_seqlens, &a.cu_chunks, &is_varlen};
     if (route->spine.kernel == GDN_TMA)
         status = launch_tma(ops, &a, is_table, is_varlen, &route->spine, stream);
-    else if (route->spine.kernel == GDN_X2_V64)
+    else if (route->spine.kernel == GDN_X2_V64 || route->spine.kernel == GDN_X2_V32)
         status = launch_split(ops, &a, is_table, is_varlen, &route->spine, stream);
     else
         status = launch(ops, &route->spine, stream, spine);

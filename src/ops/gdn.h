@@ -67,12 +67,23 @@ extern "C" {
      GDN_CHUNK * GDN_PITCH_T * 2 + GDN_CHUNK * 4)
 #define GDN_SPLIT_STAGES 4u
 #define GDN_SPLIT_COLUMNS 64u /* of v, that a block of the split spine takes */
-/* Its stages of W, K and U, two each of its S and uc, four decay rows, four barriers a stage. */
+/* Its stages of W, K, U and gc, two each of its S and uc, four decay rows, four barriers a stage.
+ */
 #define GDN_SPLIT_SMEM                                                                             \
-    (GDN_SPLIT_STAGES * (2 * GDN_CHUNK * GDN_K_DIM + GDN_CHUNK * GDN_SPLIT_COLUMNS) * 2 +          \
+    (GDN_SPLIT_STAGES *                                                                            \
+         ((2 * GDN_CHUNK * GDN_K_DIM + GDN_CHUNK * GDN_SPLIT_COLUMNS) * 2 + GDN_CHUNK * 4) +       \
      2 * (GDN_K_DIM + GDN_CHUNK) * GDN_SPLIT_COLUMNS * 2 + 4 * GDN_CHUNK * 4 +                     \
      GDN_SPLIT_STAGES * 4 * 8)
 #define GDN_SPLIT_BLOCK 160u
+#define GDN_CLUSTER 2u          /* blocks that share W and K of a head */
+#define GDN_CLUSTER_COLUMNS 32u /* of v, that each of them takes */
+/* Its stages of W, K, U and twice gc, three tiles of S, four of d and uc, four barriers a stage and
+ * six more, two words. */
+#define GDN_CLUSTER_SMEM                                                                           \
+    (GDN_SPLIT_STAGES * ((2 * GDN_CHUNK * GDN_K_DIM + GDN_CHUNK * GDN_CLUSTER_COLUMNS) * 2 +       \
+                         2 * GDN_CHUNK * 4 + 4 * 8) +                                              \
+     (3 * GDN_K_DIM + 4 * GDN_CHUNK) * GDN_CLUSTER_COLUMNS * 2 + 6 * 8 + 8)
+#define GDN_CLUSTER_BLOCK 448u
 /* Q, K and uc; S; limbs of kq; two rows of gc; three barriers. */
 #define GDN_FWD_O_PERSISTENT_SMEM                                                                  \
     (3 * GDN_CHUNK * GDN_K_DIM * 2 + GDN_K_DIM * GDN_V_DIM * 2 + 2 * GDN_CHUNK * GDN_CHUNK * 2 +   \
@@ -107,7 +118,8 @@ enum gdn_kernel {
     GDN_TC_VBLOCK,
     GDN_TMA,
     GDN_TCFUSE_X2,
-    GDN_X2_V64, /* _tcfuse_x2 split over v */
+    GDN_X2_V32, /* _tcfuse_x2 by halves of v, in four for one wave of blocks */
+    GDN_X2_V64, /* in two */
     GDN_FWD_O,
     GDN_FWD_O_MMA8,
     GDN_FWD_O_HOPPER,
@@ -232,7 +244,7 @@ struct gdn_route {
     struct gdn_stage wu, spine, fwd_o;
     const char *wu_registers, *wu_hopper; /* wu: these, parent */
     /* spine: these, then _ksplit */
-    const char *x2_split, *tcfuse_x2, *tma, *fused, *tc_vblock;
+    const char *x2_quarters, *x2_halves, *tcfuse_x2, *tma, *fused, *tc_vblock;
     /* fwd_o: these, then the parent */
     const char *fwd_o_persistent, *fwd_o_hopper, *mma8;
 };

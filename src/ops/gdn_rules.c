@@ -27,6 +27,8 @@ const struct gdn_entry *gdn_entry_of(enum gdn_kernel kernel)
         [GDN_TMA] = {FLA, DELTA_H "_tma", GDN_SPINE_BLOCK, GDN_SPINE_SMEM},
         [GDN_TCFUSE_X2] = {"gated_delta_rule_chunk_tc", DELTA_H "_tcfuse_x2", GDN_SPINE_BLOCK,
                            GDN_TC_SMEM},
+        [GDN_X2_V32] = {"gdn_spine_cluster", DELTA_H "_tcfuse_x2_v32", GDN_CLUSTER_BLOCK,
+                        GDN_CLUSTER_SMEM},
         [GDN_X2_V64] = {"gdn_spine_hopper", DELTA_H "_tcfuse_x2_v64", GDN_SPLIT_BLOCK,
                         GDN_SPLIT_SMEM},
         [GDN_FWD_O] = {FLA, "gated_delta_rule_chunk_fwd_o", GDN_FWD_O_BLOCK, GDN_FWD_O_SMEM},
@@ -384,6 +386,15 @@ static const char *too_many_rows(const struct gdn_args *a)
     return (uint64_t)a->batch * a->num_chunks * a->nv * GDN_K_DIM > INT32_MAX ? many_rows : NULL;
 }
 
+/* A block of a quarter of v takes a multiprocessor for itself: more heads than one wave holds are
+ * sooner done by halves. */
+static const char *too_many_quarters(const struct gdn *ops, const struct gdn_args *a)
+{
+    return (uint64_t)a->nv * a->batch * (GDN_V_DIM / GDN_CLUSTER_COLUMNS) > ops->sm_count
+               ? "four blocks a head are more than the multiprocessors"
+               : NULL;
+}
+
 static struct gdn_stage choose_spine(const struct gdn *ops, const struct gdn_args *a,
                                      struct gdn_route *route)
 {
@@ -396,11 +407,20 @@ static struct gdn_stage choose_spine(const struct gdn *ops, const struct gdn_arg
         [GDN_FUSED_VTILE] = GDN_VTILE,
     };
 
-    route->x2_split = either(either(gdn_tc_spine_reject(levers->tc, has(ops, GDN_X2_V64), a->k_dim,
-                                                        a->v_dim, GDN_CHUNK, a->qk_stride),
-                                    vector),
-                             too_many_rows(a));
-    if (route->x2_split == NULL) {
+    route->x2_halves = either(either(gdn_tc_spine_reject(levers->tc, has(ops, GDN_X2_V64), a->k_dim,
+                                                         a->v_dim, GDN_CHUNK, a->qk_stride),
+                                     vector),
+                              too_many_rows(a));
+    route->x2_quarters =
+        either(either(gdn_tc_spine_reject(levers->tc, has(ops, GDN_X2_V32), a->k_dim, a->v_dim,
+                                          GDN_CHUNK, a->qk_stride),
+                      vector),
+               either(too_many_rows(a), too_many_quarters(ops, a)));
+    if (route->x2_quarters == NULL) {
+        report_tma(ops, a, route);
+        return stage_of(GDN_X2_V32, a->nv * (GDN_V_DIM / GDN_CLUSTER_COLUMNS), a->batch, 1);
+    }
+    if (route->x2_halves == NULL) {
         report_tma(ops, a, route);
         return stage_of(GDN_X2_V64, a->nv * (GDN_V_DIM / GDN_SPLIT_COLUMNS), a->batch, 1);
     }
@@ -521,7 +541,8 @@ int gdn_route_line(const struct gdn_route *route, char *text, size_t size)
     } refusals[] = {
         {"gated_delta_rule_recompute_wu_registers", route->wu_registers},
         {"gated_delta_rule_recompute_wu_hopper", route->wu_hopper},
-        {"_tcfuse_x2 split over v", route->x2_split},
+        {"_tcfuse_x2 by quarters of v", route->x2_quarters},
+        {"_tcfuse_x2 by halves of v", route->x2_halves},
         {"_tcfuse_x2", route->tcfuse_x2},
         {"_tma", route->tma},
         {"fused", route->fused},

@@ -21,7 +21,9 @@ kpk_status ops_tensor_encode(ops_tensor_encoder encoder, const struct ops_log *l
                              const char *matrix, const struct ops_tensor_2d *tensor,
                              struct ops_tensor_map *out_map)
 {
-    const uint64_t element = tensor->type == OPS_TENSOR_BF16 ? 2 : 1;
+    static const uint64_t sizes[] = {
+        [OPS_TENSOR_U8] = 1, [OPS_TENSOR_F32] = 4, [OPS_TENSOR_BF16] = 2};
+    const uint64_t element = sizes[tensor->type];
     const uint64_t dims[2] = {tensor->columns, tensor->rows};
     const uint64_t strides[1] = {tensor->pitch * element};
     const uint32_t box[2] = {tensor->box_columns, tensor->box_rows}, steps[2] = {1, 1};

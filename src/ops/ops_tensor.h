@@ -13,11 +13,13 @@ struct ops_tensor_map {
 
 enum ops_tensor_type {
     OPS_TENSOR_U8 = 0,
+    OPS_TENSOR_F32 = 7,
     OPS_TENSOR_BF16 = 9,
 };
 
 enum ops_tensor_swizzle {
     OPS_TENSOR_PLAIN = 0,
+    OPS_TENSOR_SWIZZLE_64 = 2,  /* of a 64-byte row at chunk c ^ (r / 2 % 4) */
     OPS_TENSOR_SWIZZLE_128 = 3, /* 16-byte chunk c of 128-byte row r lies at chunk c ^ (r % 8) */
 };
 

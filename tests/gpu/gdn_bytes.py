@@ -6,7 +6,7 @@ from gdn_ops import FIRST, SAME_BITS, Problem, serial_gc
 from harness import bits, check, same_bits, test
 
 # Kernels of one class: the first one's bytes, in everything they write.
-SPINE_CLASSES = {"wu": SAME_BITS, "wu_hopper": ("tcfuse_x2", "x2_v64")}  # by the kernel 1 that feeds them
+SPINE_CLASSES = {"wu": SAME_BITS, "wu_hopper": ("tcfuse_x2", "x2_v64", "x2_v32")}  # by the kernel 1 that feeds them
 SOLVES = ("wu_hopper", "wu_registers")
 OUTPUTS = ("fwd_o", "mma8"), ("fwd_o_hopper", "fwd_o_persistent")
 TOKENS = (1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 129, 1000, 4096)
@@ -98,8 +98,8 @@ def classes(context):
 def repeats(context):
     """The same launch of one kernel again: the same bytes."""
     problem = Problem(context, [1000, 65, 0, 300], 2, 6, varlen=True)
-    for name in shipped(context, ("wu", "wu_hopper", "wu_registers", "tcfuse_x2", "x2_v64", "fwd_o_hopper",
-                                  "fwd_o_persistent")):
+    for name in shipped(context, ("wu", "wu_hopper", "wu_registers", "tcfuse_x2", "x2_v64", "x2_v32",
+                                  "fwd_o_hopper", "fwd_o_persistent")):
         scratch = stage1(problem, "wu_hopper")
         want = None
         for i in range(3 if context.quick else 200):

@@ -156,7 +156,7 @@ def drift(context):
     problem = Problem(context, [tokens], 1, 2)
     scratch = stage1(problem)
     s64, _, h64 = problem.exact_spine()
-    for name in shipped(context, ("ksplit", "tc_vblock", "tcfuse_x2", "x2_v64")):
+    for name in shipped(context, ("ksplit", "tc_vblock", "tcfuse_x2", "x2_v64", "x2_v32")):
         problem.reset()
         for tensor, value in zip((problem.w, problem.u, problem.gc), scratch):
             tensor.copy_(value)

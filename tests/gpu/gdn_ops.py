@@ -26,6 +26,7 @@ KERNELS = {  # module, entry, block, dynamic shared memory
         ("tcfuse", "gated_delta_rule_chunk_tc", "chunk_delta_h_tcfuse"),
         ("tcfuse_x2", "gated_delta_rule_chunk_tc", "chunk_delta_h_tcfuse_x2"),
         ("x2_v64", "gdn_spine_hopper", "chunk_delta_h_tcfuse_x2_v64"),
+        ("x2_v32", "gdn_spine_cluster", "chunk_delta_h_tcfuse_x2_v32"),
         ("fwd_o", "gated_delta_rule_fla", "chunk_fwd_o"),
         ("mma8", "gdn_chunk_fwd_o_mma8", "chunk_fwd_o_mma8"),
         ("fwd_o_hopper", "gdn_fwd_o_hopper", "chunk_fwd_o_hopper"),
@@ -33,7 +34,7 @@ KERNELS = {  # module, entry, block, dynamic shared memory
     )
 }
 SAME_BITS = ("ksplit", "vfused", "pipe", "tma")  # spines of one arithmetic class
-SPINES = SAME_BITS + ("vtile", "tc_vblock", "tcfuse", "tcfuse_x2", "x2_v64")
+SPINES = SAME_BITS + ("vtile", "tc_vblock", "tcfuse", "tcfuse_x2", "x2_v64", "x2_v32")
 FIRST = ("wu", "wu_hopper", "wu_registers")
 
 # The environment that leads the launcher to each route, by its spine.
@@ -76,7 +77,7 @@ class Stage(C.Structure):
 
 class Route(C.Structure):
     _fields_ = ([("wu", Stage), ("spine", Stage), ("fwd_o", Stage)]
-                + [(n, C.c_char_p) for n in ("wu_registers", "wu_hopper", "x2_split", "tcfuse_x2", "tma", "fused",
+                + [(n, C.c_char_p) for n in ("wu_registers", "wu_hopper", "x2_quarters", "x2_halves", "tcfuse_x2", "tma", "fused",
                                              "tc_vblock", "fwd_o_persistent", "fwd_o_hopper", "mma8")])
 
 
@@ -127,13 +128,13 @@ def entries(route):
                  for stage in (route.wu, route.spine, route.fwd_o))
 
 
-def tensor_map(address, rows, columns, pitch, box=(DIM, CHUNK), swizzle=0):
+def tensor_map(address, rows, columns, pitch, box=(DIM, CHUNK), swizzle=0, kind=9, size=2):
     """A CUtensorMap of bf16 rows; box: columns, rows."""
     raw = (C.c_uint8 * 192)()
     start = -C.addressof(raw) % 64
     result = C.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(
-        C.c_void_p(C.addressof(raw) + start), 9, 2, C.c_void_p(address), (U64 * 2)(columns, rows),
-        (U64 * 1)(pitch * 2), (U32 * 2)(*box), (U32 * 2)(1, 1), 0, swizzle, 0, 0)
+        C.c_void_p(C.addressof(raw) + start), kind, 2, C.c_void_p(address), (U64 * 2)(columns, rows),
+        (U64 * 1)(pitch * size), (U32 * 2)(*box), (U32 * 2)(1, 1), 0, swizzle, 0, 0)
     check(result == 0, f"cuTensorMapEncodeTiled: {result}")
     return (C.c_uint8 * 128).from_buffer(raw, start)
 
@@ -303,11 +304,12 @@ class Problem:
             args = [p[n] for n in ("key", "value", "gate", "beta", "w", "u", "gc")]
             args += sizes + dims + [stride, stride, gb] + last
             grid = (self.chunks, self.nv, self.batch)
-        elif name == "x2_v64":
-            args = [p["h_state"]] + self.half_maps("w", "u", "k", "s", "uc")
+        elif name in ("x2_v64", "x2_v32"):
+            columns, cluster = (32, 2) if name == "x2_v32" else (64, 1)
+            args = [p["h_state"]] + self.split_maps(columns, cluster)
             args += [p[n] for n in ("w", "u", "key", "gc", "uc")]
             args += sizes + [stride, U32(self.table)] + last
-            grid = (self.nv * 2, self.batch)
+            grid = (self.nv * (DIM // columns), self.batch)
         elif name == "tma":
             args = [p["h_state"]] + self.maps() + [p[n] for n in ("gc", "s", "uc")]
             args += sizes + [U32(DIM), U32(self.table)] + last
@@ -340,6 +342,17 @@ class Problem:
                 "s": (a["s"], blocks * DIM, DIM, DIM),
                 **{n: (a[n], blocks * CHUNK, DIM, DIM) for n in ("w", "u", "uc")}}
         return [tensor_map(*rows[n], box=(DIM // 2, DIM if n == "s" else CHUNK), swizzle=3) for n in names]
+
+    def split_maps(self, columns, cluster):
+        """Maps of the spines that are split over v, as the launcher encodes them."""
+        a, blocks, swizzle = self.addresses(), max(self.blocks, 1), 3 if columns == 64 else 2
+        rows = [(a["w"], blocks * CHUNK, DIM, DIM, (64, CHUNK // cluster), 3),
+                (a["u"], blocks * CHUNK, DIM, DIM, (columns, CHUNK), swizzle),
+                (a["key"], max(self.tokens, 1), self.nk * DIM, self.stride, (64, CHUNK // cluster), 3),
+                (a["gc"], blocks, CHUNK, CHUNK, (CHUNK, 1), 0, 7, 4),
+                (a["s"], blocks * DIM, DIM, DIM, (columns, DIM), swizzle),
+                (a["uc"], blocks * CHUNK, DIM, DIM, (columns, CHUNK), swizzle)]
+        return [tensor_map(*map_of) for map_of in rows]
 
     def solo(self, b):
         """Sequence b as a problem of its own, with the same bits."""

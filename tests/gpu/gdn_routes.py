@@ -8,14 +8,14 @@ from harness import Skip, bits, check, rel_rms, same_bits, test
 LENS = [0, 1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 129, 1000]
 MIXES = [[0, 64], [64, 0, 64], [0, 0, 1], [65, 0, 63], [1, 2, 15, 16, 17], [130, 64, 0], [200, 1, 129, 0, 64]]
 EXPECTED = {  # the entries that each route must take over an image that ships everything
-    "hopper": ("recompute_wu_registers", "chunk_delta_h_tcfuse_x2_v64", "chunk_fwd_o_persistent"),
+    "hopper": ("recompute_wu_registers", "chunk_delta_h_tcfuse_x2_v32", "chunk_fwd_o_persistent"),
     "pipe": ("recompute_wu", "chunk_delta_h_pipe", "chunk_fwd_o_mma8"),
     "vfused": ("recompute_wu", "chunk_delta_h_vfused", "chunk_fwd_o_mma8"),
     "vtile": ("recompute_wu", "chunk_delta_h_vtile", "chunk_fwd_o_mma8"),
     "tma": ("recompute_wu", "chunk_delta_h_tma", "chunk_fwd_o_mma8"),
     "tc_vblock": ("recompute_wu", "chunk_delta_h_tc_vblock", "chunk_fwd_o_mma8"),
     "ksplit": ("recompute_wu", "chunk_delta_h_ksplit", "chunk_fwd_o_mma8"),
-    "x2_parents": ("recompute_wu", "chunk_delta_h_tcfuse_x2_v64", "chunk_fwd_o"),
+    "x2_parents": ("recompute_wu", "chunk_delta_h_tcfuse_x2_v32", "chunk_fwd_o"),
 }
 OUTPUT_LIMIT, STATE_LIMIT = 6e-3, 4e-3  # of any route against the recurrence; FLA's: 3.6e-3, 2.8e-3
 
@@ -234,10 +234,10 @@ APART = [  # name, shift, elements added to v_stride, what loses its 16-byte loa
     ("value", 0, 1, "value", {"wu_registers": ALIGN_4, "wu_hopper": ALIGN_4}),
     ("query", 2, 0, "query", {n: QUERY for n in ("fwd_o_persistent", "fwd_o_hopper", "mma8")}),
     ("query", 8, 0, "query", {n: QUERY for n in ("fwd_o_persistent", "fwd_o_hopper", "mma8")}),
-    ("key", 2, 0, "key", {n: KEY for n in ("wu_registers", "wu_hopper", "x2_split", "tcfuse_x2", "fused",
-                                           "fwd_o_persistent", "fwd_o_hopper", "mma8")}),
-    ("key", 8, 0, "key", {n: KEY for n in ("wu_registers", "wu_hopper", "x2_split", "tcfuse_x2", "fused",
-                                           "fwd_o_persistent", "fwd_o_hopper", "mma8")}),
+    ("key", 2, 0, "key", {n: KEY for n in ("wu_registers", "wu_hopper", "x2_quarters", "x2_halves", "tcfuse_x2",
+                                           "fused", "fwd_o_persistent", "fwd_o_hopper", "mma8")}),
+    ("key", 8, 0, "key", {n: KEY for n in ("wu_registers", "wu_hopper", "x2_quarters", "x2_halves", "tcfuse_x2",
+                                           "fused", "fwd_o_persistent", "fwd_o_hopper", "mma8")}),
 ]
 STAGES = {  # what runs instead, of kernel 1, spine and kernel 3: names of gdn_ops.KERNELS; None: what runs otherwise
     "": (None, None, None), "value4": ("wu_hopper", None, None), "value": ("wu", None, None),
@@ -345,10 +345,12 @@ def levers_warn(context):
     context.note(str(ops.messages))
 
 
+SPLIT = {"x2_quarters": "_tcfuse_x2 by quarters of v", "x2_halves": "_tcfuse_x2 by halves of v"}
 LOST = {  # by the end of an image's name: fields of the route, and what its line calls them
-    "no_split": {"x2_split": "_tcfuse_x2 split over v"},
+    "no_quarters": {"x2_quarters": "_tcfuse_x2 by quarters of v"},
+    "no_split": SPLIT,
     "no_registers": {"wu_registers": "recompute_wu_registers"},
-    "no_tc": {"x2_split": "_tcfuse_x2 split over v", "tcfuse_x2": "_tcfuse_x2"},
+    "no_tc": {**SPLIT, "tcfuse_x2": "_tcfuse_x2"},
     "no_wu": {"wu_registers": "recompute_wu_registers", "wu_hopper": "recompute_wu_hopper"},
     "no_persistent": {"fwd_o_persistent": "chunk_fwd_o_persistent"},
     "no_fwd_o": {"fwd_o_persistent": "chunk_fwd_o_persistent", "fwd_o_hopper": "chunk_fwd_o_hopper"},
@@ -356,7 +358,7 @@ LOST = {  # by the end of an image's name: fields of the route, and what its lin
     "sm90_no_mma8": {"mma8": "chunk_fwd_o_mma8"},
     "no_twins_mma8": {"wu_hopper": "recompute_wu_hopper", "fwd_o_hopper": "chunk_fwd_o_hopper",
                       "mma8": "chunk_fwd_o_mma8"},
-    "no_twins_tc": {"x2_split": "_tcfuse_x2 split over v", "tcfuse_x2": "_tcfuse_x2",
+    "no_twins_tc": {**SPLIT, "tcfuse_x2": "_tcfuse_x2",
                     "wu_hopper": "recompute_wu_hopper", "fwd_o_hopper": "chunk_fwd_o_hopper"},
 }
 
@@ -423,7 +425,8 @@ def fallback(context):
     h, p = EXPECTED["hopper"], EXPECTED["pipe"]
     cases = {
         "gb10_sm90": p, "gb10_sm90_no_mma8": (p[0], p[1], "chunk_fwd_o"), "gb10_sm90_no_fla": None,
-        "hopper_no_mma8": h, "hopper_no_split": (h[0], "chunk_delta_h_tcfuse_x2", h[2]),
+        "hopper_no_mma8": h, "hopper_no_quarters": (h[0], "chunk_delta_h_tcfuse_x2_v64", h[2]),
+        "hopper_no_split": (h[0], "chunk_delta_h_tcfuse_x2", h[2]),
         "hopper_no_registers": ("recompute_wu_hopper", h[1], h[2]),
         "hopper_no_persistent": (h[0], h[1], "chunk_fwd_o_hopper"),
         "hopper_no_tc": (h[0], p[1], h[2]), "hopper_no_wu": (p[0], h[1], h[2]),

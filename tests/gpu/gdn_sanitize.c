@@ -233,6 +233,9 @@ int main(int argc, char **argv)
         call(&ops, mixed, 4, true, true, 2); /* the scalar kernels */
         if (!ops.levers.tc)
             continue;
+        ops.kernels[GDN_X2_V32].id = 0; /* by halves of v */
+        call(&ops, uniform, 2, false, false, 0);
+        call(&ops, mixed, 4, true, true, 0);
         ops.kernels[GDN_X2_V64].id = 0; /* the twins' parents */
         ops.kernels[GDN_WU_REGISTERS].id = ops.kernels[GDN_FWD_O_PERSISTENT].id = 0;
         call(&ops, uniform, 2, false, false, 0);

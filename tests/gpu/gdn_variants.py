@@ -13,23 +13,25 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TC, WU, FWD_O = "gated_delta_rule_chunk_tc", "gdn_recompute_wu_hopper", "gdn_fwd_o_hopper"
 SPLIT, REGISTERS, PERSISTENT = "gdn_spine_hopper", "gdn_recompute_wu_registers", "gdn_fwd_o_persistent"
+QUARTERS = "gdn_spine_cluster"
 FLA, MMA8 = "gated_delta_rule_fla", "gdn_chunk_fwd_o_mma8"
 VARIANTS = {  # name: (description, modules taken out)
     "gb10_sm90": ("gb10", []),
     "gb10_sm90_no_mma8": ("gb10", [MMA8]),
     "gb10_sm90_no_fla": ("gb10", [FLA]),
     "hopper_no_mma8": ("hopper", [MMA8]),
-    "hopper_no_split": ("hopper", [SPLIT]),
+    "hopper_no_quarters": ("hopper", [QUARTERS]),
+    "hopper_no_split": ("hopper", [QUARTERS, SPLIT]),
     "hopper_no_registers": ("hopper", [REGISTERS]),
-    "hopper_no_tc": ("hopper", [SPLIT, TC]),
+    "hopper_no_tc": ("hopper", [QUARTERS, SPLIT, TC]),
     "hopper_no_wu": ("hopper", [REGISTERS, WU]),
     "hopper_no_persistent": ("hopper", [PERSISTENT]),
     "hopper_no_fwd_o": ("hopper", [PERSISTENT, FWD_O]),
     "hopper_no_twins": ("hopper", [REGISTERS, WU, PERSISTENT, FWD_O]),
     "hopper_no_twins_mma8": ("hopper", [REGISTERS, WU, PERSISTENT, FWD_O, MMA8]),
-    "hopper_no_twins_tc": ("hopper", [REGISTERS, WU, PERSISTENT, FWD_O, SPLIT, TC]),
+    "hopper_no_twins_tc": ("hopper", [REGISTERS, WU, PERSISTENT, FWD_O, QUARTERS, SPLIT, TC]),
     "hopper_no_fla": ("hopper", [FLA]),
-    "hopper_no_fla_tc": ("hopper", [FLA, SPLIT, TC]),
+    "hopper_no_fla_tc": ("hopper", [FLA, QUARTERS, SPLIT, TC]),
 }
 
 

@@ -17,6 +17,7 @@
 #define PITCH_T 72
 #define PITCH_X 24
 #define STAGES 4
+#define CLUSTER 1 /* the emulation runs one block at a time */
 static_assert(K_DIM == GDN_K_DIM && V_DIM == GDN_V_DIM && CHUNK == GDN_CHUNK &&
                   DV_BLK == GDN_DV_BLK && PITCH == GDN_PITCH && PITCH_T == GDN_PITCH_T &&
                   PITCH_X == GDN_PITCH_X,
@@ -45,6 +46,8 @@ static_assert(K_DIM == GDN_K_DIM && V_DIM == GDN_V_DIM && CHUNK == GDN_CHUNK &&
 #define KPK_BLOCK_gated_delta_rule_chunk_delta_h_tcfuse_x2 (int)(GDN_SPINE_BLOCK)
 #define KPK_SMEM_gated_delta_rule_chunk_delta_h_tcfuse_x2_v64 GDN_SPLIT_SMEM
 #define KPK_BLOCK_gated_delta_rule_chunk_delta_h_tcfuse_x2_v64 (int)(GDN_SPLIT_BLOCK)
+#define KPK_SMEM_gated_delta_rule_chunk_delta_h_tcfuse_x2_v32 GDN_CLUSTER_SMEM
+#define KPK_BLOCK_gated_delta_rule_chunk_delta_h_tcfuse_x2_v32 (int)(GDN_CLUSTER_BLOCK)
 #define KPK_SMEM_gated_delta_rule_recompute_wu_hopper GDN_WU_HOPPER_SMEM
 #define KPK_BLOCK_gated_delta_rule_recompute_wu_hopper (int)(GDN_WU_HOPPER_BLOCK)
 #define KPK_SMEM_gated_delta_rule_recompute_wu_registers GDN_WU_REGISTERS_SMEM
@@ -79,6 +82,11 @@ namespace split
 alignas(1024) u8 gdn_smem[EMU_SMEM];
 #include "gdn_spine_hopper.cu"
 } // namespace split
+namespace cluster
+{
+alignas(1024) u8 gdn_smem[EMU_SMEM];
+#include "gdn_spine_cluster.cu"
+} // namespace cluster
 #undef GDN_WU_THREADS
 namespace wuh
 {
@@ -113,11 +121,12 @@ enum {
     TCFUSE,
     TCFUSE_X2,
     X2_V64,
+    X2_V32,
     SPINES
 };
-static const char *const spine_names[] = {"_ksplit", "_vfused",    "_pipe",
-                                          "_tma",    "_vtile",     "_tc_vblock",
-                                          "_tcfuse", "_tcfuse_x2", "_tcfuse_x2_v64"};
+static const char *const spine_names[] = {
+    "_ksplit",    "_vfused", "_pipe",      "_tma",           "_vtile",
+    "_tc_vblock", "_tcfuse", "_tcfuse_x2", "_tcfuse_x2_v64", "_tcfuse_x2_v32"};
 
 /* The classes' twins get the same chunk_fwd_o. */
 static int fwd_o_of(int spine)
@@ -243,12 +252,16 @@ static result run(const problem &p, int kernel1, int spine, int fwd)
         {tc::gated_delta_rule_chunk_delta_h_tcfuse, 256, 1},
         {tc::gated_delta_rule_chunk_delta_h_tcfuse_x2, 256, 1},
         {nullptr, GDN_SPLIT_BLOCK, 1},
+        {nullptr, GDN_CLUSTER_BLOCK, 1},
     };
     const auto halves = [](const u16 *base, u64 columns, u64 rows, u64 pitch, u64 box_rows) {
         return tensor_map{base, columns, rows, pitch, 64, box_rows, true};
     };
-    u8 *smem = spine == X2_V64 ? split::gdn_smem : spine >= TCFUSE ? tc::gdn_smem : fla::gdn_smem;
-    const unsigned slices = spine == X2_V64 ? 2 : 1;
+    u8 *smem = spine == X2_V32   ? cluster::gdn_smem
+               : spine == X2_V64 ? split::gdn_smem
+               : spine >= TCFUSE ? tc::gdn_smem
+                                 : fla::gdn_smem;
+    const unsigned slices = spine == X2_V32 ? 4 : spine == X2_V64 ? 2 : 1;
     emu_launch({p.nv * slices, B * spines[spine].split, 1}, spines[spine].threads, smem, [&] {
         if (spine == TMA) {
             const tensor_map wm = {r.w.data(), 128, p.blocks * 64, 128},
@@ -257,15 +270,21 @@ static result run(const problem &p, int kernel1, int spine, int fwd)
             fla::gated_delta_rule_chunk_delta_h_tma(h, wm, um, km, r.gc.data(), r.s.data(),
                                                     r.uc.data(), B, T, N, p.nk, p.nv, 128, p.table,
                                                     cu, nullptr, p.varlen);
-        } else if (spine == X2_V64) {
+        } else if (spine >= X2_V64) {
+            const auto columns = [&](const u16 *base, u64 rows, u64 box_rows) {
+                return tensor_map{base,     128, rows, 128, spine == X2_V64 ? 64u : 32u,
+                                  box_rows, true};
+            };
             const tensor_map wm = halves(r.w.data(), 128, p.blocks * 64, 128, 64),
-                             um = halves(r.u.data(), 128, p.blocks * 64, 128, 64),
+                             um = columns(r.u.data(), p.blocks * 64, 64),
                              km = halves(k, p.nk * 128, p.tokens, qk, 64),
-                             sm = halves(r.s.data(), 128, p.blocks * 128, 128, 128),
-                             cm = halves(r.uc.data(), 128, p.blocks * 64, 128, 64);
-            split::gated_delta_rule_chunk_delta_h_tcfuse_x2_v64(
-                h, wm, um, km, sm, cm, r.w.data(), r.u.data(), k, r.gc.data(), r.uc.data(), B, T, N,
-                p.nk, p.nv, qk, p.table, cu, nullptr, p.varlen);
+                             gm = {(const u16 *)r.gc.data(), 128, p.blocks, 128, 128, 1},
+                             sm = columns(r.s.data(), p.blocks * 128, 128),
+                             cm = columns(r.uc.data(), p.blocks * 64, 64);
+            (spine == X2_V64 ? split::gated_delta_rule_chunk_delta_h_tcfuse_x2_v64
+                             : cluster::gated_delta_rule_chunk_delta_h_tcfuse_x2_v32)(
+                h, wm, um, km, gm, sm, cm, r.w.data(), r.u.data(), k, r.gc.data(), r.uc.data(), B,
+                T, N, p.nk, p.nv, qk, p.table, cu, nullptr, p.varlen);
         } else {
             spines[spine].entry(h, r.w.data(), r.u.data(), k, gate, r.gc.data(), r.s.data(),
                                 r.uc.data(), B, T, N, p.nk, p.nv, 128, 128, qk, gb, p.table, cu,
@@ -392,8 +411,9 @@ int main()
         for (int spine : {KSPLIT, VFUSED, TMA})
             check(equal(first[spine], first[PIPE]), "%s %s: bytes of _pipe", c.name,
                   spine_names[spine]);
-        check(equal(first[X2_V64], first[TCFUSE_X2]), "%s %s: bytes of _tcfuse_x2", c.name,
-              spine_names[X2_V64]);
+        for (int spine : {X2_V64, X2_V32})
+            check(equal(first[spine], first[TCFUSE_X2]), "%s %s: bytes of _tcfuse_x2", c.name,
+                  spine_names[spine]);
         for (int order = 0; order < 2; ++order) {
             emu.descending = order;
             const result twin = run(c.p, WU_HOPPER, TCFUSE_X2, FWD_O_HOPPER);
@@ -412,8 +432,9 @@ int main()
     const result x2 = run(ring, WU_HOPPER, TCFUSE_X2, 1);
     for (int order = 0; order < 2; ++order) {
         emu.descending = order;
-        check(equal(run(ring, WU_REGISTERS, X2_V64, 1), x2), "T=450 %s: bytes of _tcfuse_x2",
-              spine_names[X2_V64]);
+        for (int spine : {X2_V64, X2_V32})
+            check(equal(run(ring, WU_REGISTERS, spine, 1), x2), "T=450 %s: bytes of _tcfuse_x2",
+                  spine_names[spine]);
     }
     printf("1..%d\n", tests);
     return 0;

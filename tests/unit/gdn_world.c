@@ -16,7 +16,7 @@
 
 enum {
     MOST_ENTRIES = 8,
-    MOST_MODULES = 8,
+    MOST_MODULES = 9,
 };
 
 struct gdn_seen gdn_seen;
@@ -56,8 +56,8 @@ static const char *parameters_of(const char *entry)
         return "pppppppuuuuuuuuuuppu";
     if (strstr(entry, "_tma") != NULL)
         return "pmmmpppuuuuuuuppu";
-    if (strstr(entry, "_x2_v64") != NULL)
-        return "pmmmmmpppppuuuuuuuppu";
+    if (strstr(entry, "_x2_v32") != NULL || strstr(entry, "_x2_v64") != NULL)
+        return "pmmmmmmpppppuuuuuuuppu";
     if (strstr(entry, "delta_h") != NULL)
         return "ppppppppuuuuuuuuuuppu";
     if (strstr(entry, "_persistent") != NULL)
@@ -168,12 +168,12 @@ struct gdn_world *gdn_world_open(void)
     static const char *const modules[MOST_MODULES] = {
         "gated_delta_rule_chunk_tc",  "gated_delta_rule_fla", "gdn_chunk_fwd_o_mma8",
         "gdn_fwd_o_hopper",           "gdn_fwd_o_persistent", "gdn_recompute_wu_hopper",
-        "gdn_recompute_wu_registers", "gdn_spine_hopper"};
+        "gdn_recompute_wu_registers", "gdn_spine_cluster",    "gdn_spine_hopper"};
     static const struct build_constant constants[] = {
-        {"CHUNK", GDN_CHUNK},         {"DV_BLK", GDN_DV_BLK},   {"K_DIM", GDN_K_DIM},
-        {"PITCH", GDN_PITCH},         {"PITCH_T", GDN_PITCH_T}, {"PITCH_X", GDN_PITCH_X},
-        {"STAGES", GDN_SPLIT_STAGES}, {"V_DIM", GDN_V_DIM}};
-    static const uint32_t objects[MOST_MODULES] = {0, 1, 2, 3, 4, 5, 6, 7};
+        {"CHUNK", GDN_CHUNK},     {"CLUSTER", GDN_CLUSTER},     {"DV_BLK", GDN_DV_BLK},
+        {"K_DIM", GDN_K_DIM},     {"PITCH", GDN_PITCH},         {"PITCH_T", GDN_PITCH_T},
+        {"PITCH_X", GDN_PITCH_X}, {"STAGES", GDN_SPLIT_STAGES}, {"V_DIM", GDN_V_DIM}};
+    static const uint32_t objects[MOST_MODULES] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
     static const struct build_lever levers[] = {
         {"gdn_pipe", "METRALE_GDN_PIPE", "", KPK_LEVER_TEXT, 0},
         {"gdn_prefill_tc", "METRALE_GDN_PREFILL_TC", NULL, KPK_LEVER_SWITCH, 1},

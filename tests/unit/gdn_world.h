@@ -11,7 +11,7 @@
 #include "ops/gdn.h"
 
 enum {
-    GDN_MOST_ARGS = 21,
+    GDN_MOST_ARGS = 22,
     GDN_MOST_LINES = 16,
 };
 

@@ -75,50 +75,64 @@ static void expect_maps(const struct gdn_map_call *want, unsigned count)
 /* ---- Tests ------------------------------------------------------------------------------------
  */
 
+/* By halves of v, and by quarters where one wave holds them. */
 static void default_launches(void **state)
 {
-    struct gdn_world *world = gdn_world_open();
-    struct gdn_route route;
+    static const struct {
+        enum gdn_kernel spine;
+        uint32_t processors, blocks, rows, columns;
+        int swizzle;
+    } cases[] = {{GDN_X2_V64, 255, 64, 64, 64, 3},
+                 {GDN_X2_V32, 256, 128, GDN_CHUNK / GDN_CLUSTER, 32, 2}};
 
     (void)state;
-    assert_int_equal(gdn_world_bind(world), KPK_OK);
-    assert_int_equal(gdn_world_prefill(world, &good, &route), KPK_OK);
-    assert_int_equal(gdn_seen.launches, 3);
-    expect_overlaps(0, false, true, true);
-    expect_launch(0, GDN_WU_REGISTERS, 3, 32, 2);
-    EXPECT_ARGS(0, 0x11000, 0x12000, 0x20000, 0x20080, 0x40000, 0x50000, 0x80000, 2, 130, 3, 16, 32,
-                128, 128, 8192, 8200, 64, 0, 0x99, 0);
-    expect_launch(1, GDN_X2_V64, 64, 2, 1);
-    EXPECT_ARGS(1, 0x1000, 1, 2, 3, 4, 5, 0x40000, 0x50000, 0x11000, 0x80000, 0x70000, 2, 130, 3,
-                16, 32, 8192, 0, 0, 0x99, 0);
-    const struct gdn_map_call maps[9] = {
-        {9, 2, 0x40000, 128, 2 * 3 * 32 * 64, 256, {64, 64}, 3},
-        {9, 2, 0x50000, 128, 2 * 3 * 32 * 64, 256, {64, 64}, 3},
-        {9, 2, 0x11000, 16 * 128, 2 * 3 * 64, 8192 * 2, {64, 64}, 3},
-        {9, 2, 0x60000, 128, 2 * 3 * 32 * 128, 256, {64, 128}, 3},
-        {9, 2, 0x70000, 128, 2 * 3 * 32 * 64, 256, {64, 64}, 3},
-        {9, 2, 0x10000, 16 * 128, 2 * 3 * 64, 8192 * 2, {64, 64}, 3},
-        {9, 2, 0x11000, 16 * 128, 2 * 3 * 64, 8192 * 2, {64, 64}, 3},
-        {9, 2, 0x60000, 128, 2 * 3 * 32 * 128, 256, {64, 128}, 3},
-        {9, 2, 0x70000, 128, 2 * 3 * 32 * 64, 256, {64, 64}, 3},
-    };
-    expect_maps(maps, 9);
-    expect_launch(2, GDN_FWD_O_PERSISTENT, 192, 1, 1); /* the image declares no processors */
-    EXPECT_ARGS(2, 6, 7, 8, 9, 0x10000, 0x11000, 0x80000, 0x70000, 0x30000, 2, 130, 3, 16, 32, 8192,
-                0, 0x99, 0);
-    assert_string_equal(route.spine.module, "gdn_spine_hopper");
-    assert_int_equal(gdn_seen.line_count, 1);
-    assert_true(
-        gdn_said(KPK_INFO, "GDN state spine: gated_delta_rule_chunk_delta_h_tcfuse_x2_v64"));
-    assert_int_equal(gdn_seen.synchronizations, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const uint32_t rows = cases[i].rows, columns = cases[i].columns;
+        const int swizzle = cases[i].swizzle;
+        struct gdn_world *world = gdn_world_open();
+        struct gdn_route route;
+        char spine[128];
+        assert_int_equal(gdn_world_bind(world), KPK_OK);
+        world->ops.sm_count = cases[i].processors; /* the image declares none */
+        assert_int_equal(gdn_world_prefill(world, &good, &route), KPK_OK);
+        assert_int_equal(gdn_seen.launches, 3);
+        expect_overlaps(0, false, true, true);
+        expect_launch(0, GDN_WU_REGISTERS, 3, 32, 2);
+        EXPECT_ARGS(0, 0x11000, 0x12000, 0x20000, 0x20080, 0x40000, 0x50000, 0x80000, 2, 130, 3, 16,
+                    32, 128, 128, 8192, 8200, 64, 0, 0x99, 0);
+        expect_launch(1, cases[i].spine, cases[i].blocks, 2, 1);
+        EXPECT_ARGS(1, 0x1000, 1, 3, 2, 6, 4, 5, 0x40000, 0x50000, 0x11000, 0x80000, 0x70000, 2,
+                    130, 3, 16, 32, 8192, 0, 0, 0x99, 0);
+        const struct gdn_map_call maps[10] = {
+            {9, 2, 0x40000, 128, 2 * 3 * 32 * 64, 256, {64, rows}, 3},
+            {9, 2, 0x11000, 16 * 128, 2 * 3 * 64, 8192 * 2, {64, rows}, 3},
+            {9, 2, 0x50000, 128, 2 * 3 * 32 * 64, 256, {columns, 64}, swizzle},
+            {9, 2, 0x60000, 128, 2 * 3 * 32 * 128, 256, {columns, 128}, swizzle},
+            {9, 2, 0x70000, 128, 2 * 3 * 32 * 64, 256, {columns, 64}, swizzle},
+            {7, 2, 0x80000, 64, 2 * 3 * 32, 256, {64, 1}, 0},
+            {9, 2, 0x10000, 16 * 128, 2 * 3 * 64, 8192 * 2, {64, 64}, 3},
+            {9, 2, 0x11000, 16 * 128, 2 * 3 * 64, 8192 * 2, {64, 64}, 3},
+            {9, 2, 0x60000, 128, 2 * 3 * 32 * 128, 256, {64, 128}, 3},
+            {9, 2, 0x70000, 128, 2 * 3 * 32 * 64, 256, {64, 64}, 3},
+        };
+        expect_maps(maps, 10);
+        expect_launch(2, GDN_FWD_O_PERSISTENT, 192, 1, 1);
+        EXPECT_ARGS(2, 7, 8, 9, 10, 0x10000, 0x11000, 0x80000, 0x70000, 0x30000, 2, 130, 3, 16, 32,
+                    8192, 0, 0x99, 0);
+        assert_string_equal(route.spine.module, gdn_entry_of(cases[i].spine)->module);
+        assert_int_equal(gdn_seen.line_count, 1);
+        snprintf(spine, sizeof spine, "GDN state spine: %s", gdn_entry_of(cases[i].spine)->name);
+        assert_true(gdn_said(KPK_INFO, spine));
+        assert_int_equal(gdn_seen.synchronizations, 0);
 
-    struct gdn_args varlen = good;
-    varlen.is_varlen = varlen.h_state_is_table = true;
-    varlen.cu_seqlens = 0x88;
-    assert_int_equal(gdn_world_prefill(world, &varlen, NULL), KPK_OK);
-    EXPECT_ARGS(4, 0x1000, 10, 11, 12, 13, 14, 0x40000, 0x50000, 0x11000, 0x80000, 0x70000, 2, 130,
-                3, 16, 32, 8192, 1, 0x88, 0x99, 1);
-    gdn_world_close(world);
+        struct gdn_args varlen = good;
+        varlen.is_varlen = varlen.h_state_is_table = true;
+        varlen.cu_seqlens = 0x88;
+        assert_int_equal(gdn_world_prefill(world, &varlen, NULL), KPK_OK);
+        EXPECT_ARGS(4, 0x1000, 11, 13, 12, 16, 14, 15, 0x40000, 0x50000, 0x11000, 0x80000, 0x70000,
+                    2, 130, 3, 16, 32, 8192, 1, 0x88, 0x99, 1);
+        gdn_world_close(world);
+    }
 }
 
 static void tma_launch(void **state)

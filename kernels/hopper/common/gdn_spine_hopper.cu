@@ -22,8 +22,9 @@ struct gdn_split_smem {
     stage staged[STAGES];
     u8 s[2][STATE_TILE]; // of even and odd chunks: bf16 of S, row k, what S_out takes
     u8 uc[2][HALF];
+    float gc[STAGES][CHUNK];            // of a stage
     float decay[COMPUTING / 32][CHUNK]; // each warp's own: expf(gc_last - gc_i), 0 past the last row
-    // Of a stage: W and U, and K, are here; are no longer needed.
+    // Of a stage: W, U and gc, and K, are here; are no longer needed.
     u64 front_full[STAGES], back_full[STAGES], front_empty[STAGES], back_empty[STAGES];
 };
 
@@ -76,13 +77,14 @@ DEVICE void gdn_split_copy_tail(u8 *tile, const bf16 *from, u64 stride, int rows
 }
 
 DEVICE void gdn_split_copy(gdn_split_smem &smem, const gdn_split_head &head, const tensor_map &w_map,
-                           const tensor_map &u_map, const tensor_map &k_map, const bf16 *w, const bf16 *key,
-                           u64 key_stride, u32 kh, int lane)
+                           const tensor_map &u_map, const tensor_map &k_map, const tensor_map &gc_map,
+                           const bf16 *w, const bf16 *key, u64 key_stride, u32 kh, int lane)
 {
     if (lane == 0) {
         tensor_map_prefetch(&w_map);
         tensor_map_prefetch(&u_map);
         tensor_map_prefetch(&k_map);
+        tensor_map_prefetch(&gc_map);
     }
     grid_wait();
 #pragma unroll 1
@@ -94,10 +96,11 @@ DEVICE void gdn_split_copy(gdn_split_smem &smem, const gdn_split_head &head, con
         const int rows = gdn_rows(head.sequence, c);
         gdn_wait(smem.front_empty[slot], parity ^ 1);
         if (rows == CHUNK && lane == 0) {
-            mbarrier_arrive_expect(front, 3 * HALF);
+            mbarrier_arrive_expect(front, 3 * HALF + CHUNK * 4);
             tma_load_2d(smem_address(stage.w), &w_map, 0, row, front);
             tma_load_2d(smem_address(stage.w + HALF), &w_map, 64, row, front);
             tma_load_2d(smem_address(stage.u), &u_map, head.first, row, front);
+            tma_load_2d(smem_address(smem.gc[slot]), &gc_map, 0, (u32)head.block(c), front);
         }
         gdn_wait(smem.back_empty[slot], parity ^ 1);
         if (rows == CHUNK && lane == 0) {
@@ -117,26 +120,16 @@ DEVICE void gdn_split_copy(gdn_split_smem &smem, const gdn_split_head &head, con
 
 // ---- The computing warpgroup -------------------------------------------------------------------------
 
-// A lane's part of a chunk's gc: rows lane and lane + 32, and the last one.
-struct gdn_split_gates {
-    float last, at[2];
-
-    DEVICE void load(const float *gc, int rows, int lane)
-    {
-        last = gc[rows - 1];
+// A warp's decay row from a chunk's gc; returns expf(gc_last).
+DEVICE float gdn_split_decays(float *decay, const float *gc, int rows, int lane)
+{
+    const float last = gc[rows - 1];
 #pragma unroll
-        for (int j = 0; j < 2; ++j)
-            at[j] = lane + 32 * j < rows ? gc[lane + 32 * j] : 0.0f;
-    }
-
-    DEVICE void put(float *decay, int rows, int lane) const
-    {
-#pragma unroll
-        for (int j = 0; j < 2; ++j)
-            decay[lane + 32 * j] = lane + 32 * j < rows ? expf(last - at[j]) : 0.0f;
-        __syncwarp();
-    }
-};
+    for (int j = 0; j < 2; ++j)
+        decay[lane + 32 * j] = lane + 32 * j < rows ? expf(last - gc[lane + 32 * j]) : 0.0f;
+    __syncwarp();
+    return expf(last);
+}
 
 // Where element e of fragment j of a lane's S lies in the state.
 DEVICE int gdn_split_at(int j, int e)
@@ -145,19 +138,20 @@ DEVICE int gdn_split_at(int j, int e)
 }
 
 // One of d's two products with K: four windows of i in ascending order.
-DEVICE void gdn_split_update(float (&s)[K_DIM / 8][4], const u32 (&d)[4], u32 key, int window)
+DEVICE void gdn_split_update(float (&s)[K_DIM / 8][4], const u32 (&d)[4], u64 key, int window)
 {
-    wgmma_m64n128k16<1>(reinterpret_cast<float (&)[64]>(s), d, wgmma_operand_n128(key + window * 2048, HALF), 1);
+    wgmma_m64n128k16<1>(reinterpret_cast<float (&)[64]>(s), d, key + window * (2048 >> 4), 1);
 }
 
 // ws^T += A W^T for windows of k in ascending order, as one group.
 DEVICE void gdn_split_project(float (&ws)[CHUNK / 8][4], const u32 (&a)[K_DIM / 16][4], u32 w)
 {
+    const u64 operand = wgmma_operand_k128(w);
     wgmma_fence();
 #pragma unroll
     for (int window = 0; window < K_DIM / 16; ++window)
         wgmma_m64n64k16(reinterpret_cast<float (&)[32]>(ws), a[window],
-                        wgmma_operand_k128(w + (window >> 2) * HALF) + 2 * (window & 3), 1);
+                        operand + (window >> 2) * (HALF >> 4) + 2 * (window & 3), 1);
     wgmma_commit();
 }
 
@@ -186,9 +180,10 @@ DEVICE void gdn_split_store_tail(bf16 *to, const u8 *tile, int rows, int v, int 
 // uc = U - ws, left at `uc_tile`; d = decay uc; S^T += d^T K for d's high limb, then its low one, each with windows of
 // i in ascending order. The last group is still under way.
 DEVICE void gdn_split_second(float (&s)[K_DIM / 8][4], const float (&ws)[CHUNK / 8][4],
-                             const u32 (&u)[CHUNK / 16][4], const float2 (&decay)[CHUNK / 8], u32 key, u32 uc_tile,
-                             int v, int lane)
+                             const u32 (&u)[CHUNK / 16][4], const float2 (&decay)[CHUNK / 8], u32 key_tile,
+                             u32 uc_tile, int v, int lane)
 {
+    const u64 key = wgmma_operand_n128(key_tile, HALF);
     float d[CHUNK / 8][4];
     u32 d_high[CHUNK / 16][4], d_low[CHUNK / 16][4], uc[CHUNK / 16][4];
 #pragma unroll
@@ -258,13 +253,6 @@ DEVICE void gdn_split_compute(gdn_split_smem &smem, const gdn_split_head &head, 
         for (int e = 0; e < 4; ++e)
             s[j][e] = state[gdn_split_at(j, e)];
     grid_wait();
-    float first = 0.0f;
-    {
-        gdn_split_gates gates;
-        gates.load(gc + head.block(0) * CHUNK, gdn_rows(sequence, 0), lane);
-        gates.put(decays, gdn_rows(sequence, 0), lane);
-        first = expf(gates.last);
-    }
 #pragma unroll 1
     for (u32 c = 0; c < sequence.chunks; ++c) {
         const u32 slot = c % STAGES, parity = c / STAGES & 1;
@@ -291,11 +279,8 @@ DEVICE void gdn_split_compute(gdn_split_smem &smem, const gdn_split_head &head, 
         for (int window = 0; window < K_DIM / 16; ++window)
             gdn_low_limb(low[window], high[window], s[2 * window], s[2 * window + 1]);
         gdn_split_project(ws, low, smem_address(stage.w));
-        // The next chunk's gc, used once this one's products are under way; the last chunk's again after the last one.
-        const u32 next = c + 1 < sequence.chunks ? c + 1 : c;
-        const int next_rows = gdn_rows(sequence, next);
-        gdn_split_gates gates;
-        gates.load(gc + head.block(next) * CHUNK, next_rows, lane);
+        const float first = rows == CHUNK ? gdn_split_decays(decays, smem.gc[slot], CHUNK, lane)
+                                          : gdn_split_decays(decays, gc + base * CHUNK, rows, lane);
 
         u32 u[CHUNK / 16][4];
         float2 decay[CHUNK / 8];
@@ -319,8 +304,6 @@ DEVICE void gdn_split_compute(gdn_split_smem &smem, const gdn_split_head &head, 
         gdn_split_second(s, ws, u, decay, smem_address(stage.k), smem_address(uc_tile), v, lane);
         gdn_split_release(smem.front_empty[slot], lane);
         gdn_split_out(smem, head, c, s_map, uc_map, uc_out, v, thread);
-        gates.put(decays, next_rows, lane);
-        first = expf(gates.last);
         wgmma_wait<0>();
         gdn_split_release(smem.back_empty[slot], lane);
     }
@@ -336,8 +319,8 @@ DEVICE void gdn_split_compute(gdn_split_smem &smem, const gdn_split_head &head, 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     gated_delta_rule_chunk_delta_h_tcfuse_x2_v64(
         void *h_state, const __grid_constant__ tensor_map w_map, const __grid_constant__ tensor_map u_map,
-        const __grid_constant__ tensor_map k_map, const __grid_constant__ tensor_map s_map,
-        const __grid_constant__ tensor_map uc_map, const bf16 *w, const bf16 *u, const bf16 *key,
+        const __grid_constant__ tensor_map k_map, const __grid_constant__ tensor_map gc_map,
+        const __grid_constant__ tensor_map s_map, const __grid_constant__ tensor_map uc_map, const bf16 *w, const bf16 *u, const bf16 *key,
         const float *gc, bf16 *uc_out,
         u32 /*batch*/, u32 seq_len, u32 num_chunks, u32 nk, u32 nv, u32 qk_stride, u32 h_state_is_table,
         const int *cu_seqlens, const int * /*cu_chunks*/, u32 is_varlen)
@@ -364,6 +347,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         gdn_split_compute(smem, head, gdn_state(h_state, h_state_is_table, b, vh, nv) + head.first, gc, s_map, uc_map,
                           u + head.first, uc_out + head.first, thread);
     else
-        gdn_split_copy(smem, head, w_map, u_map, k_map, w, key + sequence.token * qk_stride + kh * K_DIM, qk_stride,
+        gdn_split_copy(smem, head, w_map, u_map, k_map, gc_map, w, key + sequence.token * qk_stride + kh * K_DIM, qk_stride,
                        kh, thread - COMPUTING);
 }
