@@ -77,7 +77,8 @@ static bool string_suffix(const struct source *source, size_t index)
 }
 
 /* The value of an argument, the tokens from `at` to `end`: one string, or several side by side as
- * C and Python join them, perhaps called on (.as_ptr(), .encode()). NULL: it is not literal. */
+ * C and Python join them, perhaps called on (.as_ptr(), .encode()) or cast by Rust. NULL: it is not
+ * literal. */
 static const char *literal(const struct source *source, size_t at, size_t end, struct arena *arena)
 {
     const char *value = NULL;
@@ -94,10 +95,15 @@ static const char *literal(const struct source *source, size_t at, size_t end, s
         if (at + 1 < end && string_suffix(source, at + 1))
             at++;
     }
-    while (value && at + 4 <= end && is_char(source, at, '.') &&
-           source->tokens[at + 1].kind == SOURCE_WORD && is_char(source, at + 2, '(') &&
-           is_char(source, at + 3, ')'))
-        at += 4;
+    while (value && at + 1 < end && is_char(source, at, '.') &&
+           source->tokens[at + 1].kind == SOURCE_WORD) {
+        size_t open = skip_types(source, at + 2);
+        if (open + 2 > end || !is_char(source, open, '(') || !is_char(source, open + 1, ')'))
+            return NULL;
+        at = open + 2;
+    }
+    if (value && source->language == SOURCE_RUST && at < end && is_word(source, at, "as"))
+        at = end;
     return at == end ? value : NULL;
 }
 
