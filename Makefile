@@ -12,8 +12,11 @@
 # aarch64, by Debian's cross compiler, into out/arm64/.
 
 MAKEFLAGS += --no-builtin-rules
-# All cores, unless -j says otherwise.
-ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
+# All cores, unless -j says otherwise, here or to the make that started this one. MAKEFLAGS tells of it only
+# from make 4.4 on, before that the environment and the command line do.
+jobs := $(shell (printf '%s\n' $$MAKEFLAGS; tr '\0' '\n' < /proc/$$PPID/cmdline) 2>&- | \
+    grep -Em1 '^(-[BbdeikLlnpqRrSstvw]*j|--jobs|--jobserver)')
+ifeq ($(jobs)$(filter -j% --jobserver%,$(MAKEFLAGS)),)
 MAKEFLAGS += -j$(shell nproc)
 endif
 .SUFFIXES:

@@ -105,6 +105,28 @@ def small_tree(root):
           ["cuda", "sysroot-arm64", "tools", "wheels"], text)
 
 
+JOBS = """include Makefile
+show:
+	@echo '$(filter -j%,$(MAKEFLAGS))'
+	+@$(MAKE) --no-print-directory -f '$(firstword $(MAKEFILE_LIST))' again V=1
+again:
+	@echo '$(filter -j%,$(MAKEFLAGS))'
+"""
+
+
+def job_numbers(root):
+    path = os.path.join(root, "jobs.mk")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(JOBS)
+    cores = str(len(os.sched_getaffinity(0)))
+    for words, number in (((), cores), (("-j3",), "3"), (("-j", "3"), "3"), (("-kj1",), "1"), (("--jobs=5",), "5"), (("-j",), "")):
+        env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+        done = subprocess.run(["make", "-f", path, *words, "show"], cwd=ROOT, env=env, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+        check(f"{' '.join(('make', *words))} and what it starts run {number or 'any number of'} jobs",
+              done.stdout.decode() == f"-j{number}\n" * 2, done.stdout.decode())
+
+
 USER = """#include <kpk.h>
 int main(void)
 {
@@ -199,6 +221,8 @@ if os.environ.get("KPACK_TEST_OUT"):
 whole_tree()
 with tempfile.TemporaryDirectory() as work:
     small_tree(work)
+with tempfile.TemporaryDirectory() as work:
+    job_numbers(work)
 with tempfile.TemporaryDirectory() as work:
     installation(work)
 with tempfile.TemporaryDirectory() as work:
