@@ -77,12 +77,18 @@ static bool add_identity(const char *path, struct str *out, struct diags *diags)
 {
     struct stat info;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    bool ok = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;
-    void *map = ok ? mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    bool ok = fd >= 0 && fstat(fd, &info) == 0, full = false;
+    void *map = MAP_FAILED;
+    if (ok)
+        full = S_ISREG(info.st_mode) && info.st_size > 0;
+    if (full)
+        map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    int error = errno;
     if (fd >= 0)
         close(fd);
     if (map == MAP_FAILED)
-        return diag_error(diags, "cannot read '%s': it is no library", path);
+        return diag_error(diags, "cannot read '%s': %s", path,
+                          ok && !full ? "it is no library" : strerror(error));
     watch_note_stamp(path, &info);
     struct bytes file = {map, (size_t)info.st_size}, id;
     if (build_id(file, &id)) {
@@ -115,13 +121,16 @@ bool nvrtc_identity(const char *path, struct str *out, struct diags *diags)
     char *real = path_real(&arena, path, diags);
     const char *folder = real ? path_dir(&arena, real) : NULL;
     DIR *dir = folder ? opendir(folder) : NULL;
+    if (folder && !dir)
+        diag_error(diags, "cannot read '%s', where NVRTC's other libraries are: %s", folder,
+                   strerror(errno));
     for (struct dirent *item; dir && count < 16 && (item = readdir(dir));)
         if (str_starts(item->d_name, prefix))
             names[count++] = path_join(&arena, folder, item->d_name);
     if (dir)
         closedir(dir);
     qsort(names, count, sizeof *names, by_text);
-    bool ok = real && add_identity(real, out, diags);
+    bool ok = dir && add_identity(real, out, diags);
     for (size_t i = 0; ok && i < count; i++)
         ok = add_identity(names[i], out, diags);
     arena_free(&arena);

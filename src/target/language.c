@@ -1,8 +1,11 @@
 #include "target/language.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <glob.h>
 #include <lauxlib.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -147,9 +150,24 @@ static int look_at(const char *path, struct stat *out_info)
     return stat(path, out_info);
 }
 
+/* glob hands its callbacks nothing of the caller's. */
+static char unreadable[PATH_MAX];
+static int unreadable_error;
+
+/* A folder that is gone, or behind a link to nowhere, holds no file. */
+static int cannot_open(const char *path, int error)
+{
+    if (error == ENOENT)
+        return 0;
+    snprintf(unreadable, sizeof unreadable, "%s", path);
+    unreadable_error = error;
+    return 1;
+}
+
 /* The found files as sorted root-relative paths in the arena; folders and special files are left
- * out. */
-static const char **glob_files(struct sandbox *sandbox, const char *pattern, size_t *out_count)
+ * out. A folder that cannot be read is an error: its kernels would be missing. */
+static bool glob_files(struct sandbox *sandbox, const char *pattern, const char ***out_names,
+                       size_t *out_count)
 {
     glob_t found = {
         .gl_opendir = open_folder,
@@ -160,16 +178,21 @@ static const char **glob_files(struct sandbox *sandbox, const char *pattern, siz
     };
     size_t root = strlen(sandbox->root) + 1;
     char *path = glob_path(sandbox->arena, sandbox->root, pattern);
+    *out_names = NULL;
     *out_count = 0;
-    if (glob(path, GLOB_NOSORT | GLOB_ALTDIRFUNC, NULL, &found) != 0)
-        return NULL;
-    const char **names = arena_alloc(sandbox->arena, found.gl_pathc, sizeof *names);
-    for (size_t i = 0; i < found.gl_pathc; i++)
+    int failure = glob(path, GLOB_NOSORT | GLOB_ALTDIRFUNC, cannot_open, &found);
+    if (failure == GLOB_ABORTED)
+        diag_error_at(sandbox->diags, sandbox_where(sandbox, 0), "k.glob '%s' cannot read '%s': %s",
+                      pattern, unreadable, strerror(unreadable_error));
+    if (failure == 0)
+        *out_names = arena_alloc(sandbox->arena, found.gl_pathc, sizeof **out_names);
+    for (size_t i = 0; failure == 0 && i < found.gl_pathc; i++)
         if (file_is_regular(found.gl_pathv[i]))
-            names[(*out_count)++] = arena_strdup(sandbox->arena, found.gl_pathv[i] + root);
+            (*out_names)[(*out_count)++] = arena_strdup(sandbox->arena, found.gl_pathv[i] + root);
     globfree(&found);
-    qsort(names, *out_count, sizeof *names, by_bytes);
-    return names;
+    if (*out_count)
+        qsort(*out_names, *out_count, sizeof **out_names, by_bytes);
+    return failure != GLOB_ABORTED;
 }
 
 static bool inside_root(const char *path)
@@ -193,10 +216,11 @@ static int make_glob(lua_State *lua)
                           "inside it",
                           pattern);
     size_t count;
+    const char **names;
     sandbox_spend(lua, GLOB_STEPS);
-    const char **names = glob_files(sandbox, pattern, &count);
+    bool readable = glob_files(sandbox, pattern, &names, &count);
     sandbox_spend(lua, GLOB_STEPS / 100 * (double)count);
-    if (!count)
+    if (readable && !count)
         diag_error_at(sandbox->diags, sandbox_where(sandbox, 0),
                       "k.glob '%s' finds no file in '%s'", pattern, sandbox->dir);
     lua_newtable(lua);

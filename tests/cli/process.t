@@ -13,7 +13,7 @@ import threading
 import time
 
 from harness import Folder, binary, check, environment, golden, main, read, same, test, unprivileged, write
-from project import FAKE, GOOD, Mounted, Started, build, left_behind, listing, module, source, target, tiny
+from project import FAKE, GOOD, Mounted, Started, World, build, left_behind, listing, module, source, target, tiny
 
 VARIES = [(r"\d+\.\d s\b", "N s"), (r"[\d.]+ KiB packed", "N packed"), (r"used \d+ MiB", "used N MiB")]
 
@@ -235,6 +235,43 @@ def _():
         check("kernels/m.cu" in result.err and "ermission denied" in result.err, result)
         os.chmod(f"{folder}/kernels/m.cu", 0o644)
         same(build(folder, **who).status, 0)
+
+
+@test("a folder that k.glob may not read: no module is missing without a word")
+def _():
+    who = unprivileged()
+    with Folder() as folder:
+        for name in ("a", "b"):
+            source(folder, f"{name}/{name}", GOOD)
+        os.symlink("nowhere", f"{folder}/kernels/c")
+        write(f"{folder}/tiny.lua", 'local k = require "kpack"\nreturn k.target { name = "tiny", arch = "sm_90a", '
+              'modules = { k.glob "kernels/*/*.cu" } }\n')
+        os.chmod(folder, 0o777)
+        os.chmod(f"{folder}/kernels/a", 0o711)
+        result = build(folder, **who)
+        same((result.status, result.out), (1, ""))
+        check(re.search(r"tiny\.lua:2: k\.glob 'kernels/\*/\*\.cu' cannot read '.*/kernels/a': Permission denied\n", result.err), result)
+        check("finds no file" not in result.err, result)
+        os.chmod(f"{folder}/kernels/a", 0o755)
+        result = build(folder, **who)
+        same(result.status, 0, result)
+        check("2 units" in result.out, result)
+
+
+@test("NVRTC's other libraries, where they cannot be read")
+def _():
+    who = unprivileged()
+    with Folder() as folder:
+        tiny(folder)
+        world = World(folder)
+        os.chmod(folder, 0o777)
+        builtins = f"{world.cuda}/lib64/libnvrtc-builtins.so.13.0"
+        os.chmod(builtins, 0)
+        result = build(folder, fake=world.cuda, **who)
+        same((result.status, result.out), (1, ""), result)
+        check(f"cannot read '{os.path.realpath(builtins)}': Permission denied" in result.err, result)
+        os.chmod(builtins, 0o644)
+        same(build(folder, fake=world.cuda, **who).status, 0)
 
 
 @test("closed standard streams put no word of the summary into a file")

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -215,6 +216,15 @@ static void test_identity(void **state)
     touch(lib);
     assert_non_null(strstr(identity(lib), "': it is no library"));
     assert_non_null(strstr(identity("id/absent"), "cannot find '"));
+    /* What lies beside it counts, so it must be seen. */
+    struct rlimit files, none;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    none = files;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const char *blind = identity(lib);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    assert_non_null(strstr(blind, "where NVRTC's other libraries are: Too many open files"));
     str_free(&bytes);
 }
 
