@@ -154,18 +154,24 @@ static int look_at(const char *path, struct stat *out_info)
 static char unreadable[PATH_MAX];
 static int unreadable_error;
 
+static void note_unreadable(const char *path, int error)
+{
+    snprintf(unreadable, sizeof unreadable, "%s", path);
+    unreadable_error = error;
+}
+
 /* A folder that is gone, or behind a link to nowhere, holds no file. */
 static int cannot_open(const char *path, int error)
 {
     if (error == ENOENT)
         return 0;
-    snprintf(unreadable, sizeof unreadable, "%s", path);
-    unreadable_error = error;
+    note_unreadable(path, error);
     return 1;
 }
 
 /* The found files as sorted root-relative paths in the arena; folders and special files are left
- * out. A folder that cannot be read is an error: its kernels would be missing. */
+ * out. A folder that cannot be read is an error, and so is a link to nowhere: their kernels would
+ * be missing. */
 static bool glob_files(struct sandbox *sandbox, const char *pattern, const char ***out_names,
                        size_t *out_count)
 {
@@ -181,18 +187,25 @@ static bool glob_files(struct sandbox *sandbox, const char *pattern, const char 
     *out_names = NULL;
     *out_count = 0;
     int failure = glob(path, GLOB_NOSORT | GLOB_ALTDIRFUNC, cannot_open, &found);
-    if (failure == GLOB_ABORTED)
-        diag_error_at(sandbox->diags, sandbox_where(sandbox, 0), "k.glob '%s' cannot read '%s': %s",
-                      pattern, unreadable, strerror(unreadable_error));
+    bool ok = failure != GLOB_ABORTED;
     if (failure == 0)
         *out_names = arena_alloc(sandbox->arena, found.gl_pathc, sizeof **out_names);
-    for (size_t i = 0; failure == 0 && i < found.gl_pathc; i++)
+    for (size_t i = 0; failure == 0 && ok && i < found.gl_pathc; i++) {
+        struct stat info;
         if (file_is_regular(found.gl_pathv[i]))
             (*out_names)[(*out_count)++] = arena_strdup(sandbox->arena, found.gl_pathv[i] + root);
+        else if (look_at(found.gl_pathv[i], &info) != 0) {
+            note_unreadable(found.gl_pathv[i], errno);
+            ok = false;
+        }
+    }
+    if (!ok)
+        diag_error_at(sandbox->diags, sandbox_where(sandbox, 0), "k.glob '%s' cannot read '%s': %s",
+                      pattern, unreadable, strerror(unreadable_error));
     globfree(&found);
     if (*out_count)
         qsort(*out_names, *out_count, sizeof **out_names, by_bytes);
-    return failure != GLOB_ABORTED;
+    return ok;
 }
 
 static bool inside_root(const char *path)

@@ -256,6 +256,10 @@ def _():
         result = build(folder, **who)
         same(result.status, 0, result)
         check("2 units" in result.out, result)
+        os.symlink("nowhere.cu", f"{folder}/kernels/a/c.cu")
+        result = build(folder, **who)
+        same((result.status, result.out), (1, ""))
+        check("/kernels/a/c.cu': No such file or directory\n" in result.err, result)
 
 
 @test("NVRTC's other libraries, where they cannot be read")
