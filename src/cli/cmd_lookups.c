@@ -99,9 +99,11 @@ static void scan_folder(struct collect *collect, const char *path)
         struct stat info;
         const char *inner = path_join(&collect->cli->arena, path, names[i]->d_name);
         enum source_language language = source_language_of(inner);
-        if (lstat(inner, &info) == 0 && S_ISDIR(info.st_mode))
+        if (lstat(inner, &info) != 0)
+            diag_error(&collect->cli->diags, "cannot read '%s': %s", inner, strerror(errno));
+        else if (S_ISDIR(info.st_mode))
             scan_folder(collect, inner);
-        else if (language != SOURCE_NONE && file_is_regular(inner))
+        else if (language != SOURCE_NONE && (stat(inner, &info) != 0 || S_ISREG(info.st_mode)))
             scan_file(collect, inner, language);
         free(names[i]);
     }

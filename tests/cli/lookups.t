@@ -179,6 +179,11 @@ def _():
         tree(folder)
         for name, word in (("missing", "no.c"), ("nothing", "no"), ("ending", "b/notes.txt"), ("fifo", "b/fifo.c")):
             golden(f"lookups-{name}.txt", kpack("lookups", word, cwd=folder))
+        os.symlink("nowhere.c", f"{folder}/b/gone.c")
+        result = kpack("lookups", "b", cwd=folder)
+        same((result.status, result.err), (1, "kpack: error: cannot read 'b/gone.c': No such file or directory\n"))
+        check("alpha:add  # b/two.rs:2\n" in result.out, result.out)
+        os.remove(f"{folder}/b/gone.c")
         os.chmod(f"{folder}/b/one.c", 0)
         result = kpack("lookups", "b", cwd=folder, **unprivileged())
         same(result.status, 1)
