@@ -2,6 +2,7 @@
 """lookups: what an engine's sources ask for, found among comments, strings and macros."""
 import json
 import os
+import re
 
 from harness import Folder, check, golden, kpack, main, same, test, unprivileged, write
 
@@ -181,7 +182,7 @@ def _():
             golden(f"lookups-{name}.txt", kpack("lookups", word, cwd=folder))
         os.symlink("nowhere.c", f"{folder}/b/gone.c")
         result = kpack("lookups", "b", cwd=folder)
-        same((result.status, result.err), (1, "kpack: error: cannot read 'b/gone.c': No such file or directory\n"))
+        same((result.status, re.findall("error: .*", result.err)), (1, ["error: cannot read 'b/gone.c': No such file or directory"]))
         check("alpha:add  # b/two.rs:2\n" in result.out, result.out)
         os.remove(f"{folder}/b/gone.c")
         os.chmod(f"{folder}/b/one.c", 0)
