@@ -238,9 +238,9 @@ Name: kpk
 Description: opens .kpk images of CUDA kernels
 Version: $(VERSION)
 Requires.private: libzstd
-Libs: -L$${libdir} -lkpk
+Libs: -L"$${libdir}" -lkpk
 Libs.private: -ldl -lpthread
-Cflags: -I$${includedir}
+Cflags: -I"$${includedir}"
 endef
 define kpk_ops_pc
 prefix=$(PREFIX)
@@ -251,8 +251,8 @@ Name: kpk_ops
 Description: launchers of the kernels that kpack ships
 Version: $(VERSION)
 Requires: kpk
-Libs: -L$${libdir} -lkpk_ops
-Cflags: -I$${includedir}/kpk
+Libs: -L"$${libdir}" -lkpk_ops
+Cflags: -I"$${includedir}/kpk"
 endef
 export kpk_pc kpk_ops_pc
 

@@ -3,6 +3,7 @@
 import glob
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -158,27 +159,26 @@ def installation(root):
 
     check("kpk.pc and the tool give one version", pkg_config("--modversion") == version.split()[-1],
           version + pkg_config("--modversion"))
-    os.makedirs(os.path.join(root, "plain"))
-    make("install", f"PREFIX={root}/plain")
-    env["PKG_CONFIG_PATH"] = os.path.join(root, "plain", "lib", "pkgconfig")
+    make("install", f"PREFIX={root}/a prefix")
+    env["PKG_CONFIG_PATH"] = os.path.join(root, "a prefix", "lib", "pkgconfig")
     with open(os.path.join(root, "user.c"), "w", encoding="utf-8") as file:
         file.write(USER)
-    flags = pkg_config("--cflags", "--libs").split()
+    flags = shlex.split(pkg_config("--cflags", "--libs"))
     built = subprocess.run(["gcc", "user.c", "-o", "user", *flags], cwd=root, stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT)
-    ran = subprocess.run(["./user"], cwd=root, env=dict(env, LD_LIBRARY_PATH=os.path.join(root, "plain", "lib"))
+    ran = subprocess.run(["./user"], cwd=root, env=dict(env, LD_LIBRARY_PATH=os.path.join(root, "a prefix", "lib"))
                          ) if built.returncode == 0 else built
     check("a program builds against the shared library with pkg-config, and runs", ran.returncode == 0, built.stdout)
     with open(os.path.join(root, "ops.c"), "w", encoding="utf-8") as file:
         file.write("#include <ops/gdn.h>\n#include <ops/w8a16.h>\n" + USER.replace("main(void)\n{", "main(void)\n{\n"
                    "    struct w8a16 ops;\n    if (w8a16_bind(NULL, NULL, &ops) != KPK_ERR_ARGUMENT)\n        return 1;"))
-    flags = pkg_config("--cflags", "--libs", name="kpk_ops").split()
+    flags = shlex.split(pkg_config("--cflags", "--libs", name="kpk_ops"))
     built = subprocess.run(["gcc", "ops.c", "-o", "ops", *flags], cwd=root, stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT)
-    ran = subprocess.run(["./ops"], cwd=root, env=dict(env, LD_LIBRARY_PATH=os.path.join(root, "plain", "lib"))
+    ran = subprocess.run(["./ops"], cwd=root, env=dict(env, LD_LIBRARY_PATH=os.path.join(root, "a prefix", "lib"))
                          ) if built.returncode == 0 else built
     check("a program builds against the launchers with pkg-config, and runs", ran.returncode == 0, built.stdout)
-    flags = pkg_config("--cflags", "--libs", "--static").replace("-lkpk", "-l:libkpk.a").split()
+    flags = shlex.split(pkg_config("--cflags", "--libs", "--static").replace("-lkpk", "-l:libkpk.a"))
     built = subprocess.run(["gcc", "user.c", "-o", "user", *flags], cwd=root, stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT)
     ran = subprocess.run(["./user"], cwd=root) if built.returncode == 0 else built
