@@ -165,6 +165,9 @@ static void use_image(kpk_image *image)
     size_t missed = kpk_unexpected_absences(image, misses, 4);
     for (size_t i = 0; i < missed && i < 4; i++)
         use_text(misses[i].entry);
+    char text[256];
+    kpk_misses_json(image, text, sizeof text);
+    use_text(text);
 }
 
 /* A part as its device finds it, and as one that names it does. */

@@ -120,6 +120,7 @@ void fixture_use_all(kpk_image *image)
     must(length < 1000000);
     kpk_resolve(image, "alpha", "none");
     kpk_resolve(image, "none", "none");
+    must(kpk_misses_json(image, NULL, 0) > 0);
     kpk_verify(image);
 }
 
