@@ -118,10 +118,9 @@ return k.target {
       tile = { K_DIM = 128, V_DIM = 128, CHUNK = 64 },
       entries = {
         k.entry "gated_delta_rule_chunk_fwd_o_persistent" {
-          block = 256,
-          smem = function(t) -- Q, K and uc; S; limbs of kq; two rows of gc; three barriers
-            return 3 * t.CHUNK * t.K_DIM * 2 + t.K_DIM * t.V_DIM * 2 + 2 * t.CHUNK * t.CHUNK * 2
-              + 2 * t.CHUNK * 4 + 3 * 8
+          block = 128,
+          smem = function(t) -- Q, K and uc; two of S; two rows of gc; four barriers
+            return 3 * t.CHUNK * t.K_DIM * 2 + 2 * t.K_DIM * t.V_DIM * 2 + 2 * t.CHUNK * 4 + 4 * 8
           end,
           limits = { spill_bytes = 0 },
           twin_of = "gdn_fwd_o_hopper:gated_delta_rule_chunk_fwd_o_hopper", bits = "same",

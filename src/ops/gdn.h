@@ -84,11 +84,10 @@ extern "C" {
                          2 * GDN_CHUNK * 4 + 4 * 8) +                                              \
      (3 * GDN_K_DIM + 4 * GDN_CHUNK) * GDN_CLUSTER_COLUMNS * 2 + 6 * 8 + 8)
 #define GDN_CLUSTER_BLOCK 448u
-/* Q, K and uc; S; limbs of kq; two rows of gc; three barriers. */
+/* Q, K and uc; two of S; two rows of gc; four barriers. */
 #define GDN_FWD_O_PERSISTENT_SMEM                                                                  \
-    (3 * GDN_CHUNK * GDN_K_DIM * 2 + GDN_K_DIM * GDN_V_DIM * 2 + 2 * GDN_CHUNK * GDN_CHUNK * 2 +   \
-     2 * GDN_CHUNK * 4 + 3 * 8)
-#define GDN_FWD_O_PERSISTENT_BLOCK 256u
+    (3 * GDN_CHUNK * GDN_K_DIM * 2 + 2 * GDN_K_DIM * GDN_V_DIM * 2 + 2 * GDN_CHUNK * 4 + 4 * 8)
+#define GDN_FWD_O_PERSISTENT_BLOCK 128u
 #define GDN_WU_BLOCK 256u
 #define GDN_WU_HOPPER_BLOCK 512u
 #define GDN_SPINE_BLOCK 256u

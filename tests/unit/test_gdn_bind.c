@@ -264,7 +264,7 @@ static void shared_memory(void **state)
         {GDN_TCFUSE_X2, 88324, 256},    {GDN_FWD_O, 98816, 512},
         {GDN_FWD_O_MMA8, 98816, 512},   {GDN_FWD_O_HOPPER, 97536, 512},
         {GDN_WU_REGISTERS, 64256, 256}, {GDN_X2_V32, 190648, 448},
-        {GDN_X2_V64, 215168, 160},      {GDN_FWD_O_PERSISTENT, 98840, 256},
+        {GDN_X2_V64, 215168, 160},      {GDN_FWD_O_PERSISTENT, 115232, 128},
     };
 
     (void)state;

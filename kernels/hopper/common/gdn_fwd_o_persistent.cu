@@ -1,8 +1,10 @@
-// gdn_fwd_o_persistent.cu: the twin of gated_delta_rule_chunk_fwd_o_hopper, with its bits. A block takes one chunk of one
-// head after another; the copy engine brings the next one's Q, K, S and uc as soon as this one's are no longer needed.
+// gdn_fwd_o_persistent.cu: the twin of gated_delta_rule_chunk_fwd_o_hopper, with its bits. A block, one warpgroup, takes one
+// chunk of one head after another; the copy engine brings the next one's Q, K and uc as soon as this one's are no longer
+// needed, and its S a turn ahead. Rows stand on wgmma's M side, so that kq is the A operand of its product with uc where it
+// is computed.
 #include "gdn.cuh"
 
-constexpr int THREADS = 256;     // warp (m, h): 16 rows, 64 columns of v
+constexpr int THREADS = 128;      // warp w: rows from 16 w
 constexpr u32 HALF = CHUNK * 128; // bytes of 64 rows of 64 columns: what one copy brings
 constexpr u32 STATE_HALF = K_DIM * 128;
 
@@ -15,20 +17,18 @@ template <u32 bytes> struct gdn_halves {
 };
 
 typedef gdn_halves<HALF> gdn_fwd_o_chunk;
-typedef gdn_halves<STATE_HALF> gdn_fwd_o_state;
 
 struct gdn_fwd_o_smem {
     u8 q[2 * HALF], k[2 * HALF];
-    u8 s[2 * STATE_HALF]; // row k
+    u8 s[2][2 * STATE_HALF]; // of this chunk and the next, row k
     u8 uc[2 * HALF];
-    u8 kq_high[HALF], kq_low[HALF]; // kq's limbs, row i
-    float gc[2][CHUNK];             // of this chunk and the next
-    u64 rows_full, state_full, uc_full; // Q and K, S, uc are here
+    float gc[2][CHUNK];
+    u64 rows_full, state_full[2], uc_full; // Q and K, S, uc are here
 };
 
 static_assert(sizeof(gdn_fwd_o_smem) == KPK_SMEM_gated_delta_rule_chunk_fwd_o_persistent,
               "the description declares other bytes than gdn_fwd_o_smem");
-static_assert(KPK_BLOCK_gated_delta_rule_chunk_fwd_o_persistent == THREADS, "eight warps take 16 x 64 of the output each");
+static_assert(KPK_BLOCK_gated_delta_rule_chunk_fwd_o_persistent == THREADS, "four warps take 16 rows of the output each");
 
 extern __shared__ __align__(1024) u8 gdn_smem[];
 
@@ -43,6 +43,7 @@ struct gdn_fwd_o_tile {
     int rows;
 };
 
+// In order of sequence, chunk and head: what blocks take at one time lies side by side.
 struct gdn_fwd_o_tiles {
     u32 batch, seq_len, num_chunks, nv, is_varlen;
     const int *cu_seqlens;
@@ -51,11 +52,11 @@ struct gdn_fwd_o_tiles {
     DEVICE bool find(gdn_fwd_o_tile &tile, u32 &index) const
     {
         for (; index < num_chunks * nv * batch; index += gridDim.x) {
-            const u32 c = index % num_chunks, rest = index / num_chunks;
-            const gdn_sequence sequence = gdn_locate(rest / nv, seq_len, num_chunks, cu_seqlens, is_varlen);
+            const u32 rest = index / nv, c = rest % num_chunks;
+            const gdn_sequence sequence = gdn_locate(rest / num_chunks, seq_len, num_chunks, cu_seqlens, is_varlen);
             if (c >= sequence.chunks)
                 continue;
-            tile.vh = rest % nv;
+            tile.vh = index % nv;
             tile.rows = gdn_rows(sequence, c);
             tile.token = (u32)sequence.token + c * CHUNK;
             tile.base = ((u32)sequence.chunk + c) * nv + tile.vh;
@@ -92,15 +93,16 @@ DEVICE void gdn_fwd_o_copy_rows(gdn_fwd_o_smem &smem, const gdn_fwd_o_maps &maps
     }
 }
 
-// Those of S.
-DEVICE void gdn_fwd_o_copy_state(gdn_fwd_o_smem &smem, const gdn_fwd_o_maps &maps, const gdn_fwd_o_tile &tile, int thread)
+// Those of S, for an even or odd turn.
+DEVICE void gdn_fwd_o_copy_state(gdn_fwd_o_smem &smem, const gdn_fwd_o_maps &maps, const gdn_fwd_o_tile &tile, u32 odd,
+                                 int thread)
 {
     if (thread != 0)
         return;
-    const u32 full = smem_address(&smem.state_full), row = tile.base * K_DIM;
+    const u32 full = smem_address(&smem.state_full[odd]), row = tile.base * K_DIM;
     mbarrier_arrive_expect(full, 2 * STATE_HALF);
-    tma_load_2d(smem_address(smem.s), maps.s, 0, row, full);
-    tma_load_2d(smem_address(smem.s + STATE_HALF), maps.s, 64, row, full);
+    tma_load_2d(smem_address(smem.s[odd]), maps.s, 0, row, full);
+    tma_load_2d(smem_address(smem.s[odd] + STATE_HALF), maps.s, 64, row, full);
 }
 
 // Those of uc; zeros past the last row, where kq is zero too and nobody wrote.
@@ -124,70 +126,61 @@ DEVICE float gdn_fwd_o_gc(const gdn_fwd_o_inputs &in, const gdn_fwd_o_tile &tile
     return thread < tile.rows ? in.gc[(u64)tile.base * CHUNK + thread] : 0.0f;
 }
 
-// kq of the 16 rows from 16 mw, columns 16 n for n = h, h + 2 up to mw: decayed, masked, as limbs in their places.
-DEVICE void gdn_fwd_o_kq(gdn_fwd_o_smem &smem, const float *gc, int mw, int h, int rows, int lane)
+// Copies of fewer rows go past the copy engine: they are here, and wgmma sees them.
+DEVICE void gdn_fwd_o_wait_tail()
 {
-    float acc[2][2][4] = {};
-    const int m = 16 * mw;
-    if (h > mw)
-        return;
+    cp_async_wait<0>();
+    fence_async_shared();
+    __syncthreads();
+}
+
+// From q k^T of the 16 rows from m: decayed, masked, as limbs that are A operands.
+DEVICE void gdn_fwd_o_limbs(u32 (&high)[CHUNK / 16][4], u32 (&low)[CHUNK / 16][4], const float (&qk)[CHUNK / 8][4],
+                            const float *gc, int m, int rows, int lane)
+{
+    const int first = m + (lane >> 2);
+    const float gc_row[2] = {gc[first], gc[first + 8]};
 #pragma unroll
-    for (int window = 0; window < K_DIM; window += 16) {
-        u32 a[4], b[4];
-        gdn_load_a<gdn_fwd_o_chunk>(a, smem_address(smem.q), m, window, lane);
-        gdn_load_b<gdn_fwd_o_chunk>(b, smem_address(smem.k), 16 * h, window, lane);
-        gdn_mma_pair(acc[0][0], acc[0][1], a, b);
-        if (h + 2 <= mw) {
-            gdn_load_b<gdn_fwd_o_chunk>(b, smem_address(smem.k), 16 * h + 32, window, lane);
-            gdn_mma_pair(acc[1][0], acc[1][1], a, b);
-        }
-    }
+    for (int window = 0; window < CHUNK / 16; ++window) {
+        float kq[2][4] = {};
+        if (16 * window <= m) {
 #pragma unroll
-    for (int p = 0; p < 2; ++p) {
-        const int n = 16 * h + 32 * p;
-        if (n > m)
-            continue;
+            for (int j = 0; j < 2; ++j) {
+                const int l = 16 * window + 8 * j + 2 * (lane & 3);
+                const float2 gc_column = *(const float2 *)(gc + l);
 #pragma unroll
-        for (int j = 0; j < 2; ++j)
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const int i = m + (lane >> 2) + 8 * half, l = n + 8 * j + 2 * (lane & 3);
-                float kq[2];
-#pragma unroll
-                for (int e = 0; e < 2; ++e)
-                    kq[e] = i < rows && l + e <= i ? expf(gc[i] - gc[l + e]) * acc[p][j][2 * half + e] : 0.0f;
-                const u32 high = bf16x2_from_f32(kq[0], kq[1]);
-                const u32 at = swizzled<128>((u32)i, (u32)l >> 3) + 4 * (lane & 3);
-                *(u32 *)(smem.kq_high + at) = high;
-                *(u32 *)(smem.kq_low + at) = gdn_rest(high, kq[0], kq[1]);
+                for (int half = 0; half < 2; ++half) {
+                    const int i = first + 8 * half;
+                    const float x = expf(gc_row[half] - gc_column.x) * qk[2 * window + j][2 * half];
+                    const float y = expf(gc_row[half] - gc_column.y) * qk[2 * window + j][2 * half + 1];
+                    kq[j][2 * half] = i < rows && l <= i ? x : 0.0f;
+                    kq[j][2 * half + 1] = i < rows && l + 1 <= i ? y : 0.0f;
+                }
             }
+        }
+        gdn_high_limb(high[window], kq[0], kq[1]);
+        gdn_low_limb(low[window], high[window], kq[0], kq[1]);
     }
 }
 
-// acc += A[m..][a window] B[window][64 h ..] for `windows` windows of 16.
-template <class A_TILE, class B_TILE>
-DEVICE void gdn_fwd_o_add(float (&acc)[8][4], const u8 *a_tile, const u8 *b_tile, int m, int h, int windows, int lane)
+// acc += A B for windows of 16 in ascending order; `tile`'s rows are B's, halves of them `bytes` apart.
+template <int windows>
+DEVICE void gdn_fwd_o_add(float (&acc)[V_DIM / 8][4], const u32 (&a)[windows][4], u32 tile, u32 bytes)
 {
 #pragma unroll
-    for (int window = 0; window < windows; ++window) {
-        u32 a[4], b[4];
-        gdn_load_a<A_TILE>(a, smem_address(a_tile), m, 16 * window, lane);
-#pragma unroll
-        for (int j = 0; j < 8; j += 2) {
-            gdn_load_b_trans<B_TILE>(b, smem_address(b_tile), 16 * window, 64 * h + 8 * j, lane);
-            gdn_mma_pair(acc[j], acc[j + 1], a, b);
-        }
-    }
+    for (int window = 0; window < windows; ++window)
+        wgmma_m64n128k16<1>(reinterpret_cast<float (&)[64]>(acc), a[window],
+                            wgmma_operand_n128(tile + window * 2048, bytes), 1);
 }
 
-DEVICE void gdn_fwd_o_store(bf16 *output, const float (&acc)[8][4], int m, int h, const gdn_fwd_o_tile &tile, u32 nv,
+DEVICE void gdn_fwd_o_store(bf16 *output, const float (&acc)[V_DIM / 8][4], int m, const gdn_fwd_o_tile &tile, u32 nv,
                             int lane)
 {
     const float scale = rsqrtf((float)K_DIM);
 #pragma unroll
     for (int half = 0; half < 2; ++half)
 #pragma unroll
-        for (int quad = 0; quad < 2; ++quad) {
+        for (int quad = 0; quad < 4; ++quad) {
             u32 word[4];
 #pragma unroll
             for (int j = 0; j < 4; ++j)
@@ -195,7 +188,7 @@ DEVICE void gdn_fwd_o_store(bf16 *output, const float (&acc)[8][4], int m, int h
             gdn_transpose_quad(word, lane);
             const int i = m + (lane >> 2) + 8 * half;
             if (i < tile.rows)
-                *(uint4 *)(output + (((u64)tile.token + i) * nv + tile.vh) * V_DIM + 64 * h + 32 * quad + 8 * (lane & 3)) =
+                *(uint4 *)(output + (((u64)tile.token + i) * nv + tile.vh) * V_DIM + 32 * quad + 8 * (lane & 3)) =
                     make_uint4(word[0], word[1], word[2], word[3]);
         }
 }
@@ -214,66 +207,85 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     const gdn_fwd_o_inputs in = {query, key, uc, gc, qk_stride, nv / nk};
     const gdn_fwd_o_tiles tiles = {batch, seq_len, num_chunks, nv, is_varlen, cu_seqlens};
     const int thread = (int)threadIdx.x, lane = thread & 31, warp = thread >> 5;
-    const int mw = warp & 3, m = 16 * mw, h = warp >> 2;
+    const int m = 16 * warp;
     gdn_fwd_o_tile tile, next;
     u32 index = blockIdx.x;
-    u32 rows_parity = 0, state_parity = 0, uc_parity = 0, turn = 0;
+    u32 rows_parity = 0, uc_parity = 0;
 
     if (!tiles.find(tile, index))
         return;
     if (thread == 0) {
         mbarrier_init(smem_address(&smem.rows_full), 1);
-        mbarrier_init(smem_address(&smem.state_full), 1);
+        mbarrier_init(smem_address(&smem.state_full[0]), 1);
+        mbarrier_init(smem_address(&smem.state_full[1]), 1);
         mbarrier_init(smem_address(&smem.uc_full), 1);
         fence_mbarrier_init();
     }
     __syncthreads();
     gdn_fwd_o_copy_rows(smem, maps, in, tile, thread);
     grid_wait(); // gc, S and uc are others'
-    gdn_fwd_o_copy_state(smem, maps, tile, thread);
+    gdn_fwd_o_copy_state(smem, maps, tile, 0, thread);
     if (thread < CHUNK)
         smem.gc[0][thread] = gdn_fwd_o_gc(in, tile, thread);
     __syncthreads();
     gdn_fwd_o_copy_uc(smem, maps, in, tile, thread);
-    for (bool more = true; more; turn ^= 1) {
-        const float *row_gc = smem.gc[turn];
+    bool more = true;
+#pragma unroll 1
+    for (u32 turn = 0; more; ++turn) {
+        const u32 odd = turn & 1;
+        const float *const gc_rows = smem.gc[odd];
+        u32 q[K_DIM / 16][4], high[CHUNK / 16][4], low[CHUNK / 16][4];
+        float qk[CHUNK / 8][4] = {}, acc[V_DIM / 8][4] = {}; // [16 i][64 l], [16 i][128 v] of a warp
         float next_gc = 0.0f;
         index += gridDim.x;
         more = tiles.find(next, index);
-        if (more && thread < CHUNK)
-            next_gc = gdn_fwd_o_gc(in, next, thread);
-        if (tile.rows < CHUNK) {
-            cp_async_wait<0>();
-            __syncthreads();
-        } else {
-            gdn_wait_turn(smem.rows_full, rows_parity);
+        if (more) {
+            gdn_fwd_o_copy_state(smem, maps, next, odd ^ 1, thread);
+            if (thread < CHUNK)
+                next_gc = gdn_fwd_o_gc(in, next, thread);
         }
-        gdn_fwd_o_kq(smem, row_gc, mw, h, tile.rows, lane);
-        gdn_wait_turn(smem.state_full, state_parity);
-        float acc[8][4] = {}; // [16 i][64 v]
-        gdn_fwd_o_add<gdn_fwd_o_chunk, gdn_fwd_o_state>(acc, smem.q, smem.s, m, h, K_DIM / 16, lane);
-        const float decay[2] = {expf(row_gc[m + (lane >> 2)]), expf(row_gc[m + (lane >> 2) + 8])};
+        if (tile.rows < CHUNK)
+            gdn_fwd_o_wait_tail();
+        else
+            gdn_wait_turn(smem.rows_full, rows_parity);
 #pragma unroll
-        for (int j = 0; j < 8; ++j)
+        for (int window = 0; window < K_DIM / 16; ++window)
+            gdn_load_a<gdn_fwd_o_chunk>(q[window], smem_address(smem.q), m, 16 * window, lane);
+        wgmma_fence();
+#pragma unroll
+        for (int window = 0; window < K_DIM / 16; ++window)
+            wgmma_m64n64k16(reinterpret_cast<float (&)[32]>(qk), q[window],
+                            wgmma_operand_k128(smem_address(smem.k) + (window >> 2) * HALF) + 2 * (window & 3), 1);
+        wgmma_commit();
+        gdn_wait(smem.state_full[odd], turn >> 1 & 1);
+        wgmma_fence();
+        gdn_fwd_o_add(acc, q, smem_address(smem.s[odd]), STATE_HALF);
+        wgmma_commit();
+        wgmma_wait<1>();
+        gdn_fwd_o_limbs(high, low, qk, gc_rows, m, tile.rows, lane);
+        const float decay[2] = {expf(gc_rows[m + (lane >> 2)]), expf(gc_rows[m + (lane >> 2) + 8])};
+        if (thread < CHUNK)
+            smem.gc[odd ^ 1][thread] = next_gc;
+        wgmma_wait<0>();
+        __syncthreads(); // Q, K and S have been read
+        if (more)
+            gdn_fwd_o_copy_rows(smem, maps, in, next, thread);
+#pragma unroll
+        for (int j = 0; j < V_DIM / 8; ++j)
 #pragma unroll
             for (int e = 0; e < 4; ++e)
                 acc[j][e] = acc[j][e] * decay[e >> 1];
-        if (thread < CHUNK)
-            smem.gc[turn ^ 1][thread] = next_gc;
-        __syncthreads(); // kq is in its place; Q, K and S have been read
         if (tile.rows == CHUNK)
             gdn_wait_turn(smem.uc_full, uc_parity);
-        if (more) {
-            gdn_fwd_o_copy_rows(smem, maps, in, next, thread);
-            gdn_fwd_o_copy_state(smem, maps, next, thread);
-        }
-        // Windows right of the diagonal tile hold zeros and would add nothing.
-        gdn_fwd_o_add<gdn_halves<0>, gdn_fwd_o_chunk>(acc, smem.kq_high, smem.uc, m, h, mw + 1, lane);
-        gdn_fwd_o_add<gdn_halves<0>, gdn_fwd_o_chunk>(acc, smem.kq_low, smem.uc, m, h, mw + 1, lane);
-        __syncthreads(); // kq and uc have been read
+        wgmma_fence();
+        gdn_fwd_o_add(acc, high, smem_address(smem.uc), HALF); // zeros right of the diagonal add nothing
+        gdn_fwd_o_add(acc, low, smem_address(smem.uc), HALF);
+        wgmma_commit();
+        wgmma_wait<0>();
+        __syncthreads(); // uc has been read
         if (more)
             gdn_fwd_o_copy_uc(smem, maps, in, next, thread);
-        gdn_fwd_o_store(output, acc, m, h, tile, nv, lane);
+        gdn_fwd_o_store(output, acc, m, tile, nv, lane);
         tile = next;
     }
 }
