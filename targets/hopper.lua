@@ -54,13 +54,13 @@ return k.target {
       source = "w8a16_gemm_hopper_few.cu",
       tile = {
         FP8_BLOCK = 128, GROUP_ROWS = 8,
-        STAGES_16x16 = 32, STAGES_16x64 = 16, STAGES_16x96 = 10, STAGES_16x144 = 8,
+        STAGES_16x16 = 32, STAGES_16x64 = 13, STAGES_16x96 = 10, STAGES_16x144 = 8,
         STAGES_32x16 = 16, STAGES_32x32 = 13, STAGES_32x64 = 9, STAGES_32x96 = 8, STAGES_32x144 = 5,
         STAGES_48x16 = 13,
       },
       entries = {
         w8a16_tile(16, 16, 16, 320, "w8a16_gemm_pipelined_m32"),
-        w8a16_tile(16, 64, 8, 576, "w8a16_gemm_pipelined_m32"),
+        w8a16_tile(16, 64, 16, 576, "w8a16_gemm_pipelined_m32"),
         w8a16_tile(16, 96, 8, 832, "w8a16_gemm_pipelined_m32"),
         w8a16_tile(16, 144, 4, 640, "w8a16_gemm_pipelined_m32"),
         w8a16_tile(32, 16, 32, 576, "w8a16_gemm_pipelined_m32"),

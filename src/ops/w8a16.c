@@ -42,7 +42,7 @@ static const struct ops_entry entries[KERNEL_COUNT] = {
     [M64] = {"w8a16_gemm_pipelined_m64", "w8a16_gemm_pipelined_m64", W8A16_BLOCK, 0},
     [PIPE128] = {"w8a16_gemm_pipe128", "w8a16_gemm_pipe128", W8A16_BLOCK, W8A16_PIPE128_SMEM_BYTES},
     TWIN(FEW_MODULE, 16, 16, 16, 32, 320),
-    TWIN(FEW_MODULE, 16, 64, 8, 16, 576),
+    TWIN(FEW_MODULE, 16, 64, 16, 13, 576),
     TWIN(FEW_MODULE, 16, 96, 8, 10, 832),
     TWIN(FEW_MODULE, 16, 144, 4, 8, 640),
     TWIN(FEW_MODULE, 32, 16, 32, 16, 576),

@@ -10,8 +10,9 @@ constexpr u32 FRAGMENT_ROWS = 8;  // the MMA's N
 constexpr u32 GROUP_BARRIERS = 1; // of named_barrier: one per column group; 0 is __syncthreads'
 constexpr u32 MAX_GROUPS = MADE - GROUP_BARRIERS;
 
-template <u32 rows, u32 wide, u32 groups, u32 split, u32 stages> struct Shape {
+template <u32 rows, u32 wide, u32 groups, u32 split, u32 makers, u32 stages> struct Shape {
     static constexpr u32 ROWS = rows, GROUPS = groups, SPLIT = split, CLUSTER = 1, STAGES = stages;
+    static constexpr u32 MAKERS = makers; // threads that make the ring's barriers: one, or both that copy
     static constexpr u32 WIDE = wide, GROUP_COLUMNS = MMA_COLUMNS * wide; // a warp's
     static constexpr u32 COLUMNS = GROUP_COLUMNS * groups, WARPS = groups * split, THREADS = (WARPS + 2) * WARP;
     static constexpr u32 ROW_FRAGMENTS = rows / FRAGMENT_ROWS, FRAGMENTS = wide * ROW_FRAGMENTS;
@@ -252,19 +253,30 @@ template <class S> DEVICE void run(const Args &args)
     extern __shared__ __align__(1024) u8 memory[];
     const u32 shared = smem_address(memory);
     const u32 warp = __shfl_sync(~0u, threadIdx.x / WARP, 0); // uniform, and known to be
-    if (threadIdx.x == S::WARPS * WARP)
-        make_barriers<S>(args, shared, S::GROUPS);
+    const bool copies_weights = threadIdx.x == S::WARPS * WARP, copies_rows = threadIdx.x == (S::WARPS + 1) * WARP;
+    if constexpr (S::MAKERS == 1) {
+        if (copies_weights)
+            make_barriers<S>(args, shared, S::GROUPS);
+    } else {
+        if (copies_weights)
+            make_full_barriers<S>(args, shared);
+        if (copies_rows)
+            make_empty_barriers<S>(shared, S::GROUPS);
+    }
     barriers_made<S>(warp == S::WARPS);
-    if (warp < S::WARPS)
+    if (warp < S::WARPS) {
         consume<S>(args, shared, memory, warp);
-    else if (threadIdx.x == S::WARPS * WARP)
-        produce<S, WEIGHTS>(args, shared);
-    else if (threadIdx.x == (S::WARPS + 1) * WARP)
+    } else if (copies_weights) {
+        produce<S, WEIGHTS, S::MAKERS>(args, shared);
+    } else if (copies_rows) {
+        if constexpr (S::MAKERS == 2)
+            mbarrier_arrive(empties_barrier(shared));
         produce<S, ROWS_OF_A>(args, shared);
+    }
 }
 
-#define W8A16_HOPPER_FEW(tile, rows, wide, groups, split)                                                           \
-    using Shape_##tile = Shape<rows, wide, groups, split, STAGES_##tile>;                                           \
+#define W8A16_HOPPER_FEW(tile, rows, wide, groups, split, makers)                                                   \
+    using Shape_##tile = Shape<rows, wide, groups, split, makers, STAGES_##tile>;                                   \
     static_assert(Shape_##tile::THREADS == KPK_BLOCK_w8a16_gemm_hopper_##tile, "the description gives this block"); \
     static_assert(Shape_##tile::BYTES == KPK_SMEM_w8a16_gemm_hopper_##tile, "the description gives this size");     \
     extern "C" __global__ void __launch_bounds__(Shape_##tile::THREADS, 1)                                          \
@@ -275,13 +287,13 @@ template <class S> DEVICE void run(const Args &args)
         run<Shape_##tile>({&weights, &a, bs, C, M, N, K, ldc});                                                     \
     }
 
-W8A16_HOPPER_FEW(16x16, 16, 1, 1, 8)
-W8A16_HOPPER_FEW(16x64, 16, 1, 4, 4)
-W8A16_HOPPER_FEW(16x96, 16, 1, 6, 4)
-W8A16_HOPPER_FEW(16x144, 16, 1, 9, 2)
-W8A16_HOPPER_FEW(32x16, 32, 1, 1, 16)
-W8A16_HOPPER_FEW(32x32, 32, 2, 1, 8)
-W8A16_HOPPER_FEW(32x64, 32, 1, 4, 4)
-W8A16_HOPPER_FEW(32x96, 32, 1, 6, 2)
-W8A16_HOPPER_FEW(32x144, 32, 1, 9, 2)
-W8A16_HOPPER_FEW(48x16, 48, 1, 1, 6)
+W8A16_HOPPER_FEW(16x16, 16, 1, 1, 8, 1)
+W8A16_HOPPER_FEW(16x64, 16, 2, 2, 8, 2)
+W8A16_HOPPER_FEW(16x96, 16, 1, 6, 4, 1)
+W8A16_HOPPER_FEW(16x144, 16, 1, 9, 2, 1)
+W8A16_HOPPER_FEW(32x16, 32, 1, 1, 16, 1)
+W8A16_HOPPER_FEW(32x32, 32, 2, 1, 8, 1)
+W8A16_HOPPER_FEW(32x64, 32, 1, 4, 4, 1)
+W8A16_HOPPER_FEW(32x96, 32, 1, 6, 2, 1)
+W8A16_HOPPER_FEW(32x144, 32, 1, 9, 2, 1)
+W8A16_HOPPER_FEW(48x16, 48, 1, 1, 6, 1)

@@ -24,7 +24,7 @@ constexpr u32 WINDOWS = HALF / MMA_K;  // per half
 constexpr u32 HEADER = 1024;           // the barriers, and the alignment of the swizzle's atoms
 constexpr u32 MAX_STAGES = 32;
 
-static_assert(2 * MAX_STAGES * 8 <= HEADER, "the header holds the barriers");
+static_assert(2 * MAX_STAGES * 8 + 8 <= HEADER, "the header holds the barriers");
 
 struct Args {
     const tensor_map *weights, *rows;
@@ -118,6 +118,32 @@ template <class S> DEVICE void make_barriers(const Args &args, u32 shared, u32 r
     fence_mbarrier_init();
 }
 
+// The same by two threads, of which the one that copies weights makes the full barriers, and begins with the first round
+// of copies as soon as they are there; empties_barrier() tells it of the others.
+DEVICE u32 empties_barrier(u32 shared)
+{
+    return shared + HEADER - 8;
+}
+
+template <class S> DEVICE void make_full_barriers(const Args &args, u32 shared)
+{
+    tensor_map_prefetch(args.weights);
+    tensor_map_prefetch(args.rows);
+    mbarrier_init(empties_barrier(shared), 1);
+#pragma unroll
+    for (u32 stage = 0; stage < S::STAGES; stage++)
+        mbarrier_init(full_barrier(shared, stage), 1);
+    fence_mbarrier_init();
+}
+
+template <class S> DEVICE void make_empty_barriers(u32 shared, u32 readers)
+{
+#pragma unroll
+    for (u32 stage = 0; stage < S::STAGES; stage++)
+        mbarrier_init(empty_barrier(shared, stage), readers * S::CLUSTER);
+    fence_mbarrier_init();
+}
+
 // The block's first barrier: the warp that made the ring's barriers goes on, the others wait for it. All wait by the same
 // instruction, as synccheck asks; barrier 0 would have to be all threads'.
 constexpr u32 MADE = 15; // of named_barrier
@@ -138,15 +164,22 @@ template <class S> DEVICE void barriers_made(bool here)
 // start, so the stages of a tile are under way in less time.
 enum Copies { WEIGHTS = 1, ROWS_OF_A = 2, ALL = 3 };
 
-template <class S, Copies what> DEVICE void produce(const Args &args, u32 shared)
+template <class S, Copies what, u32 makers = 1> DEVICE void produce(const Args &args, u32 shared)
 {
     const u32 blocks = args.K / FP8_BLOCK, tiles = tile_count<S>(args);
     const u32 bytes = S::WEIGHT_BYTES + 2 * min(args.M, S::ROWS) * HALF * 2;
     Ring<S::STAGES> ring(0);
+    u32 unused = makers == 2 && what & WEIGHTS ? S::STAGES : 0; // stages
     for (u32 tile = blockIdx.x / S::CLUSTER; tile < tiles; tile += gridDim.x / S::CLUSTER) {
         const Place at = place<S>(args, tile);
         for (u32 block = 0; block < blocks; block++) {
-            wait(empty_barrier(shared, ring.stage), ring.parity ^ 1); // the first round passes at once
+            if (unused > 0) {
+                unused--;
+            } else {
+                if (makers == 2 && what & WEIGHTS)
+                    wait(empties_barrier(shared), 0);
+                wait(empty_barrier(shared, ring.stage), ring.parity ^ 1); // the first round passes at once
+            }
             const u32 full = full_barrier(shared, ring.stage), k = block * FP8_BLOCK;
             const u32 weight = shared + HEADER + ring.stage * S::STAGE_BYTES, a = weight + S::WEIGHT_BYTES;
             if constexpr (what & WEIGHTS) {
