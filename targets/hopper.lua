@@ -127,15 +127,16 @@ return k.target {
         },
       },
     },
+    -- K_SLOTS, V_SLOTS: chunks of K and V in flight or in use at once.
     k.module "gdn_recompute_wu_registers" {
       source = "gdn_recompute_wu_registers.cu",
-      tile = { K_DIM = 128, V_DIM = 128, CHUNK = 64, PITCH_T = 72, PITCH_X = 24 },
+      tile = { K_DIM = 128, V_DIM = 128, CHUNK = 64, K_SLOTS = 3, V_SLOTS = 2 },
       entries = {
         k.entry "gated_delta_rule_recompute_wu_registers" {
-          block = 256,
-          smem = function(t) -- K and V; limbs of L; L; limbs of T; gc and two rows of scales
-            return 2 * t.CHUNK * t.K_DIM * 2 + 2 * (t.CHUNK * t.PITCH_T * 2) + t.CHUNK * t.PITCH_X * 4
-              + 2 * (t.CHUNK * t.PITCH_X * 2) + 3 * t.CHUNK * 4
+          block = 384,
+          smem = function(t) -- K and V; twice the limbs of L and T; diagonal blocks of L; gates; tiles; barriers; places
+            return (t.K_SLOTS + t.V_SLOTS) * t.CHUNK * t.K_DIM * 2 + 2 * 2 * 10 * 16 * 16 * 2 + 4 * (16 * 20 + 16) * 4
+              + t.K_SLOTS * 3 * t.CHUNK * 4 + 4 * 16 + (t.K_SLOTS + t.V_SLOTS + 2) * 8 + 6 * 4
           end,
           limits = { spill_bytes = 0 },
           twin_of = "gdn_recompute_wu_hopper:gated_delta_rule_recompute_wu_hopper", bits = "same",

@@ -39,8 +39,8 @@ static const struct ops_constant constants[] = {
     {WU_REGISTERS, "K_DIM", GDN_K_DIM},
     {WU_REGISTERS, "V_DIM", GDN_V_DIM},
     {WU_REGISTERS, "CHUNK", GDN_CHUNK},
-    {WU_REGISTERS, "PITCH_T", GDN_PITCH_T},
-    {WU_REGISTERS, "PITCH_X", GDN_PITCH_X},
+    {WU_REGISTERS, "K_SLOTS", GDN_WU_K_SLOTS},
+    {WU_REGISTERS, "V_SLOTS", GDN_WU_V_SLOTS},
     {SPLIT, "K_DIM", GDN_K_DIM},
     {SPLIT, "V_DIM", GDN_V_DIM},
     {SPLIT, "CHUNK", GDN_CHUNK},
@@ -273,8 +273,32 @@ static kpk_status launch_tma(const struct gdn *ops, struct gdn_args *a, uint32_t
 }
 
 /* The copy engine moves only whole chunks, so that the maps may count chunks that a varlen call
- * lacks; so in the next. A block takes half of v, or a quarter in a cluster whose blocks fetch W
- * and K by parts. */
+ * lacks; so in the next two. */
+static kpk_status launch_wu(const struct gdn *ops, struct gdn_args *a, uint32_t is_varlen,
+                            const struct gdn_stage *stage, struct CUstream_st *stream)
+{
+    const uint64_t tokens = (uint64_t)a->batch * a->num_chunks * GDN_CHUNK, rows = tokens * a->nv;
+    const struct ops_tensor_2d matrices[] = {
+        bf16_halves(a->key, tokens, (uint64_t)a->nk * GDN_K_DIM, a->qk_stride),
+        bf16_halves(a->value, tokens, (uint64_t)a->nv * GDN_V_DIM, a->v_stride),
+        bf16_halves(a->w, rows, GDN_K_DIM, GDN_K_DIM),
+        bf16_halves(a->u, rows, GDN_V_DIM, GDN_V_DIM),
+    };
+    static const char *const names[] = {"K", "V", "W", "U"};
+    struct ops_tensor_map maps[4];
+    kpk_status status = encode_maps(ops, names, matrices, 4, maps);
+
+    if (status != KPK_OK)
+        return status;
+    void *arguments[] = {&maps[0],      &maps[1],      &maps[2],     &maps[3],       &a->key,
+                         &a->value,     &a->gate,      &a->beta,     &a->w,          &a->u,
+                         &a->gc,        &a->batch,     &a->seq_len,  &a->num_chunks, &a->nk,
+                         &a->nv,        &a->qk_stride, &a->v_stride, &a->gb_stride,  &a->cu_seqlens,
+                         &a->cu_chunks, &is_varlen};
+    return launch(ops, stage, stream, arguments);
+}
+
+/* A block takes half of v, or a quarter in a cluster whose blocks fetch W and K by parts. */
 static kpk_status launch_split(const struct gdn *ops, struct gdn_args *a, uint32_t is_table,
                                uint32_t is_varlen, const struct gdn_stage *stage,
                                struct CUstream_st *stream)
@@ -353,7 +377,10 @@ static kpk_status launch_stages(const struct gdn *ops, const struct gdn_args *ar
                   &a.u,        &a.gc,        &a.batch,      &a.seq_len,   &a.num_chunks,
                   &a.nk,       &a.nv,        &a.k_dim,      &a.v_dim,     &a.qk_stride,
                   &a.v_stride, &a.gb_stride, &a.cu_seqlens, &a.cu_chunks, &is_varlen};
-    status = launch(ops, &route->wu, stream, wu);
+    if (route->wu.kernel == GDN_WU_REGISTERS)
+        status = launch_wu(ops, &a, is_varlen, &route->wu, stream);
+    else
+        status = launch(ops, &route->wu, stream, wu);
     if (status == KPK_OK)
         status = profile_stage(ops, &profile, "gdn_fla_recompute_wu", a.seq_len, stream);
     if (status != KPK_OK)

@@ -59,9 +59,14 @@ extern "C" {
     (GDN_CHUNK * GDN_PITCH * 2 + 2 * (GDN_CHUNK * GDN_PITCH_X * 4) +                               \
      2 * (GDN_CHUNK * GDN_PITCH_T * 2) + 2 * (GDN_CHUNK * GDN_PITCH_X * 2) +                       \
      2 * (16 * 16 * GDN_PITCH_X * 2) + GDN_CHUNK * 4)
+#define GDN_WU_K_SLOTS 3u /* chunks of K, and of V, in flight or in use at once */
+#define GDN_WU_V_SLOTS 2u
+/* K and V; twice the limbs of L and T; diagonal blocks of L; gates; tiles; barriers; places. */
 #define GDN_WU_REGISTERS_SMEM                                                                      \
-    (2 * GDN_CHUNK * GDN_K_DIM * 2 + 2 * (GDN_CHUNK * GDN_PITCH_T * 2) +                           \
-     GDN_CHUNK * GDN_PITCH_X * 4 + 2 * (GDN_CHUNK * GDN_PITCH_X * 2) + 3 * GDN_CHUNK * 4)
+    ((GDN_WU_K_SLOTS + GDN_WU_V_SLOTS) * GDN_CHUNK * GDN_K_DIM * 2 + 2 * 2 * 10 * (16 * 16 * 2) +  \
+     4 * (16 * 20 + 16) * 4 + GDN_WU_K_SLOTS * 3 * GDN_CHUNK * 4 + 4 * 16 +                        \
+     (GDN_WU_K_SLOTS + GDN_WU_V_SLOTS + 2) * 8 + 6 * 4)
+#define GDN_WU_REGISTERS_BLOCK 384u
 #define GDN_FWD_O_HOPPER_SMEM                                                                      \
     (2 * (GDN_CHUNK * GDN_PITCH * 2) + GDN_K_DIM * GDN_PITCH * 2 + GDN_K_DIM * GDN_PITCH_T * 2 +   \
      GDN_CHUNK * GDN_PITCH_T * 2 + GDN_CHUNK * 4)

@@ -17,7 +17,7 @@ const struct gdn_entry *gdn_entry_of(enum gdn_kernel kernel)
         [GDN_WU_HOPPER] = {"gdn_recompute_wu_hopper", "gated_delta_rule_recompute_wu_hopper",
                            GDN_WU_HOPPER_BLOCK, GDN_WU_HOPPER_SMEM},
         [GDN_WU_REGISTERS] = {"gdn_recompute_wu_registers",
-                              "gated_delta_rule_recompute_wu_registers", GDN_WU_BLOCK,
+                              "gated_delta_rule_recompute_wu_registers", GDN_WU_REGISTERS_BLOCK,
                               GDN_WU_REGISTERS_SMEM},
         [GDN_KSPLIT] = {FLA, DELTA_H "_ksplit", GDN_SPINE_BLOCK, GDN_SPINE_SMEM},
         [GDN_VFUSED] = {FLA, DELTA_H "_vfused", GDN_SPINE_BLOCK, GDN_FUSED_SMEM},
@@ -453,36 +453,35 @@ static struct gdn_stage choose_spine(const struct gdn *ops, const struct gdn_arg
     return stage_of(GDN_KSPLIT, a->nv, a->batch, 1);
 }
 
+/* Two blocks a multiprocessor, each of which takes one chunk of one head after another. */
+static struct gdn_stage persistent(enum gdn_kernel kernel, const struct gdn *ops,
+                                   const struct gdn_args *a)
+{
+    const uint64_t tiles = (uint64_t)a->batch * a->num_chunks * a->nv;
+    const uint64_t at_once = 2 * (uint64_t)ops->sm_count;
+
+    return stage_of(kernel, (uint32_t)(at_once == 0 || tiles < at_once ? tiles : at_once), 1, 1);
+}
+
 static struct gdn_stage choose_wu(const struct gdn *ops, const struct gdn_args *a,
                                   struct gdn_route *route)
 {
     const struct gdn_levers *levers = &ops->levers;
     const char *vector = gdn_vector_reject(0, a->key, a->value, a->qk_stride, a->v_stride);
-    enum gdn_kernel kernel = GDN_WU_REGISTERS;
 
     route->wu_registers =
         either(either(gdn_twin_reject(levers->tc, levers->no_remnants, has(ops, GDN_WU_REGISTERS),
                                       a->k_dim, a->v_dim, GDN_CHUNK),
                       vector),
-               gdn_wide_value_reject(a->value, a->v_stride));
-    if (route->wu_registers != NULL) {
-        route->wu_hopper =
-            either(gdn_twin_reject(levers->tc, levers->no_remnants, has(ops, GDN_WU_HOPPER),
-                                   a->k_dim, a->v_dim, GDN_CHUNK),
-                   vector);
-        kernel = route->wu_hopper == NULL ? GDN_WU_HOPPER : GDN_WU;
-    }
-    return stage_of(kernel, a->num_chunks, a->nv, a->batch);
-}
-
-/* Two blocks a multiprocessor, each of which takes one chunk of one head after another. */
-static struct gdn_stage persistent_fwd_o(const struct gdn *ops, const struct gdn_args *a)
-{
-    const uint64_t tiles = (uint64_t)a->batch * a->num_chunks * a->nv;
-    const uint64_t at_once = 2 * (uint64_t)ops->sm_count;
-
-    return stage_of(GDN_FWD_O_PERSISTENT,
-                    (uint32_t)(at_once == 0 || tiles < at_once ? tiles : at_once), 1, 1);
+               either(gdn_wide_value_reject(a->value, a->v_stride), too_many_rows(a)));
+    if (route->wu_registers == NULL)
+        return persistent(GDN_WU_REGISTERS, ops, a);
+    route->wu_hopper =
+        either(gdn_twin_reject(levers->tc, levers->no_remnants, has(ops, GDN_WU_HOPPER), a->k_dim,
+                               a->v_dim, GDN_CHUNK),
+               vector);
+    return stage_of(route->wu_hopper == NULL ? GDN_WU_HOPPER : GDN_WU, a->num_chunks, a->nv,
+                    a->batch);
 }
 
 static struct gdn_stage choose_fwd_o(const struct gdn *ops, const struct gdn_args *a,
@@ -498,7 +497,7 @@ static struct gdn_stage choose_fwd_o(const struct gdn *ops, const struct gdn_arg
                vector),
         too_many_rows(a));
     if (route->fwd_o_persistent == NULL)
-        return persistent_fwd_o(ops, a);
+        return persistent(GDN_FWD_O_PERSISTENT, ops, a);
     route->fwd_o_hopper =
         either(gdn_twin_reject(levers->tc, levers->no_remnants, has(ops, GDN_FWD_O_HOPPER),
                                a->k_dim, a->v_dim, GDN_CHUNK),

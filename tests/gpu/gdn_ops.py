@@ -300,7 +300,12 @@ class Problem:
         dims, stride, gb = [U32(DIM), U32(DIM)], U32(self.stride), U32(2 * self.nv)
         last = [cu, U64(0), U32(self.varlen)]
         stream = self.context.stream()
-        if name in FIRST:
+        if name == "wu_registers":
+            args = self.half_maps("k", "v", "w", "u")
+            args += [p[n] for n in ("key", "value", "gate", "beta", "w", "u", "gc")]
+            args += sizes + [stride, stride, gb] + last
+            grid = (max(1, min(self.chunks * self.nv * self.batch, 264)),)
+        elif name in FIRST:
             args = [p[n] for n in ("key", "value", "gate", "beta", "w", "u", "gc")]
             args += sizes + dims + [stride, stride, gb] + last
             grid = (self.chunks, self.nv, self.batch)
@@ -339,6 +344,7 @@ class Problem:
         a, blocks = self.addresses(), max(self.blocks, 1)
         rows = {"q": (a["query"], max(self.tokens, 1), self.nk * DIM, self.stride),
                 "k": (a["key"], max(self.tokens, 1), self.nk * DIM, self.stride),
+                "v": (a["value"], max(self.tokens, 1), self.nv * DIM, self.stride),
                 "s": (a["s"], blocks * DIM, DIM, DIM),
                 **{n: (a[n], blocks * CHUNK, DIM, DIM) for n in ("w", "u", "uc")}}
         return [tensor_map(*rows[n], box=(DIM // 2, DIM if n == "s" else CHUNK), swizzle=3) for n in names]

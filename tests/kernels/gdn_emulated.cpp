@@ -18,6 +18,8 @@
 #define PITCH_X 24
 #define STAGES 4
 #define CLUSTER 1 /* the emulation runs one block at a time */
+#define K_SLOTS 3
+#define V_SLOTS 2
 static_assert(K_DIM == GDN_K_DIM && V_DIM == GDN_V_DIM && CHUNK == GDN_CHUNK &&
                   DV_BLK == GDN_DV_BLK && PITCH == GDN_PITCH && PITCH_T == GDN_PITCH_T &&
                   PITCH_X == GDN_PITCH_X,
@@ -51,7 +53,7 @@ static_assert(K_DIM == GDN_K_DIM && V_DIM == GDN_V_DIM && CHUNK == GDN_CHUNK &&
 #define KPK_SMEM_gated_delta_rule_recompute_wu_hopper GDN_WU_HOPPER_SMEM
 #define KPK_BLOCK_gated_delta_rule_recompute_wu_hopper (int)(GDN_WU_HOPPER_BLOCK)
 #define KPK_SMEM_gated_delta_rule_recompute_wu_registers GDN_WU_REGISTERS_SMEM
-#define KPK_BLOCK_gated_delta_rule_recompute_wu_registers (int)(GDN_WU_BLOCK)
+#define KPK_BLOCK_gated_delta_rule_recompute_wu_registers (int)(GDN_WU_REGISTERS_BLOCK)
 #define KPK_SMEM_gated_delta_rule_chunk_fwd_o_hopper GDN_FWD_O_HOPPER_SMEM
 #define KPK_BLOCK_gated_delta_rule_chunk_fwd_o_hopper (int)(GDN_FWD_O_BLOCK)
 #define KPK_SMEM_gated_delta_rule_chunk_fwd_o_persistent GDN_FWD_O_PERSISTENT_SMEM
@@ -233,12 +235,26 @@ static result run(const problem &p, int kernel1, int spine, int fwd)
         unsigned threads;
         u8 *smem;
     } firsts[] = {{fla::gated_delta_rule_recompute_wu, 256, fla::gdn_smem},
-                  {wuh::gated_delta_rule_recompute_wu_hopper, 512, wuh::gdn_smem},
-                  {wur::gated_delta_rule_recompute_wu_registers, 256, wur::gdn_smem}};
-    emu_launch({N, p.nv, B}, firsts[kernel1].threads, firsts[kernel1].smem, [&] {
-        firsts[kernel1].entry(k, v, gate, beta, r.w.data(), r.u.data(), r.gc.data(), B, T, N, p.nk,
-                              p.nv, 128, 128, qk, qk, gb, cu, nullptr, p.varlen);
-    });
+                  {wuh::gated_delta_rule_recompute_wu_hopper, 512, wuh::gdn_smem}};
+    const auto halves = [](const u16 *base, u64 columns, u64 rows, u64 pitch, u64 box_rows) {
+        return tensor_map{base, columns, rows, pitch, 64, box_rows, true};
+    };
+    if (kernel1 == WU_REGISTERS) {
+        const tensor_map km = halves(k, p.nk * 128, p.tokens, qk, 64),
+                         vm = halves(v, p.nv * 128, p.tokens, qk, 64),
+                         wm = halves(r.w.data(), 128, p.blocks * 64, 128, 64),
+                         um = halves(r.u.data(), 128, p.blocks * 64, 128, 64);
+        emu_launch({2, 1, 1}, GDN_WU_REGISTERS_BLOCK, wur::gdn_smem, [&] {
+            wur::gated_delta_rule_recompute_wu_registers(
+                km, vm, wm, um, k, v, gate, beta, r.w.data(), r.u.data(), r.gc.data(), B, T, N,
+                p.nk, p.nv, qk, qk, gb, cu, nullptr, p.varlen);
+        });
+    } else {
+        emu_launch({N, p.nv, B}, firsts[kernel1].threads, firsts[kernel1].smem, [&] {
+            firsts[kernel1].entry(k, v, gate, beta, r.w.data(), r.u.data(), r.gc.data(), B, T, N,
+                                  p.nk, p.nv, 128, 128, qk, qk, gb, cu, nullptr, p.varlen);
+        });
+    }
     static const struct {
         decltype(&fla::gated_delta_rule_chunk_delta_h_pipe) entry;
         unsigned threads, split;
@@ -253,9 +269,6 @@ static result run(const problem &p, int kernel1, int spine, int fwd)
         {tc::gated_delta_rule_chunk_delta_h_tcfuse_x2, 256, 1},
         {nullptr, GDN_SPLIT_BLOCK, 1},
         {nullptr, GDN_CLUSTER_BLOCK, 1},
-    };
-    const auto halves = [](const u16 *base, u64 columns, u64 rows, u64 pitch, u64 box_rows) {
-        return tensor_map{base, columns, rows, pitch, 64, box_rows, true};
     };
     u8 *smem = spine == X2_V32   ? cluster::gdn_smem
                : spine == X2_V64 ? split::gdn_smem

@@ -28,7 +28,7 @@ extern struct gdn_seen {
     unsigned synchronize_fails; /* the call that gives the result; 0: each */
     const char *hidden;         /* a function that the driver lacks */
     struct timespec callback_takes;
-    struct gdn_map_call map[32];
+    struct gdn_map_call map[64];
     uint64_t args[8][GDN_MOST_ARGS]; /* of each launch; a tensor map by its first byte */
     char lines[GDN_MOST_LINES][512];
     kpk_severity severity[GDN_MOST_LINES];

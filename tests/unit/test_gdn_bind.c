@@ -47,7 +47,8 @@ static const struct {
     {"gdn_fwd_o_hopper", {TILE, PITCHES, V}},
     {"gdn_fwd_o_persistent", {TILE, V}},
     {"gdn_recompute_wu_hopper", {TILE, PITCHES, {"PITCH_X", GDN_PITCH_X}, V}},
-    {"gdn_recompute_wu_registers", {TILE, {"PITCH_T", GDN_PITCH_T}, {"PITCH_X", GDN_PITCH_X}, V}},
+    {"gdn_recompute_wu_registers",
+     {TILE, {"K_SLOTS", GDN_WU_K_SLOTS}, V, {"V_SLOTS", GDN_WU_V_SLOTS}}},
     {"gdn_spine_cluster",
      {{"CHUNK", GDN_CHUNK},
       {"CLUSTER", GDN_CLUSTER},
@@ -257,14 +258,22 @@ static void shared_memory(void **state)
         enum gdn_kernel kernel;
         uint32_t smem, block;
     } rows[] = {
-        {GDN_WU, 33024, 256},           {GDN_WU_HOPPER, 79104, 512},
-        {GDN_KSPLIT, 99336, 256},       {GDN_VFUSED, 49412, 256},
-        {GDN_PIPE, 99336, 256},         {GDN_TMA, 99336, 256},
-        {GDN_VTILE, 49412, 512},        {GDN_TC_VBLOCK, 82952, 256},
-        {GDN_TCFUSE_X2, 88324, 256},    {GDN_FWD_O, 98816, 512},
-        {GDN_FWD_O_MMA8, 98816, 512},   {GDN_FWD_O_HOPPER, 97536, 512},
-        {GDN_WU_REGISTERS, 64256, 256}, {GDN_X2_V32, 190648, 448},
-        {GDN_X2_V64, 215168, 160},      {GDN_FWD_O_PERSISTENT, 115232, 128},
+        {GDN_WU, 33024, 256},
+        {GDN_WU_HOPPER, 79104, 512},
+        {GDN_KSPLIT, 99336, 256},
+        {GDN_VFUSED, 49412, 256},
+        {GDN_PIPE, 99336, 256},
+        {GDN_TMA, 99336, 256},
+        {GDN_VTILE, 49412, 512},
+        {GDN_TC_VBLOCK, 82952, 256},
+        {GDN_TCFUSE_X2, 88324, 256},
+        {GDN_FWD_O, 98816, 512},
+        {GDN_FWD_O_MMA8, 98816, 512},
+        {GDN_FWD_O_HOPPER, 97536, 512},
+        {GDN_WU_REGISTERS, 110224, 384},
+        {GDN_X2_V32, 190648, 448},
+        {GDN_X2_V64, 215168, 160},
+        {GDN_FWD_O_PERSISTENT, 115232, 128},
     };
 
     (void)state;

@@ -97,13 +97,17 @@ static void default_launches(void **state)
         assert_int_equal(gdn_world_prefill(world, &good, &route), KPK_OK);
         assert_int_equal(gdn_seen.launches, 3);
         expect_overlaps(0, false, true, true);
-        expect_launch(0, GDN_WU_REGISTERS, 3, 32, 2);
-        EXPECT_ARGS(0, 0x11000, 0x12000, 0x20000, 0x20080, 0x40000, 0x50000, 0x80000, 2, 130, 3, 16,
-                    32, 128, 128, 8192, 8200, 64, 0, 0x99, 0);
+        expect_launch(0, GDN_WU_REGISTERS, 192, 1, 1);
+        EXPECT_ARGS(0, 1, 2, 3, 4, 0x11000, 0x12000, 0x20000, 0x20080, 0x40000, 0x50000, 0x80000, 2,
+                    130, 3, 16, 32, 8192, 8200, 64, 0, 0x99, 0);
         expect_launch(1, cases[i].spine, cases[i].blocks, 2, 1);
-        EXPECT_ARGS(1, 0x1000, 1, 3, 2, 6, 4, 5, 0x40000, 0x50000, 0x11000, 0x80000, 0x70000, 2,
+        EXPECT_ARGS(1, 0x1000, 5, 7, 6, 10, 8, 9, 0x40000, 0x50000, 0x11000, 0x80000, 0x70000, 2,
                     130, 3, 16, 32, 8192, 0, 0, 0x99, 0);
-        const struct gdn_map_call maps[10] = {
+        const struct gdn_map_call maps[14] = {
+            {9, 2, 0x11000, 16 * 128, 2 * 3 * 64, 8192 * 2, {64, 64}, 3},
+            {9, 2, 0x12000, 32 * 128, 2 * 3 * 64, 8200 * 2, {64, 64}, 3},
+            {9, 2, 0x40000, 128, 2 * 3 * 32 * 64, 256, {64, 64}, 3},
+            {9, 2, 0x50000, 128, 2 * 3 * 32 * 64, 256, {64, 64}, 3},
             {9, 2, 0x40000, 128, 2 * 3 * 32 * 64, 256, {64, rows}, 3},
             {9, 2, 0x11000, 16 * 128, 2 * 3 * 64, 8192 * 2, {64, rows}, 3},
             {9, 2, 0x50000, 128, 2 * 3 * 32 * 64, 256, {columns, 64}, swizzle},
@@ -115,10 +119,10 @@ static void default_launches(void **state)
             {9, 2, 0x60000, 128, 2 * 3 * 32 * 128, 256, {64, 128}, 3},
             {9, 2, 0x70000, 128, 2 * 3 * 32 * 64, 256, {64, 64}, 3},
         };
-        expect_maps(maps, 10);
+        expect_maps(maps, 14);
         expect_launch(2, GDN_FWD_O_PERSISTENT, 192, 1, 1);
-        EXPECT_ARGS(2, 7, 8, 9, 10, 0x10000, 0x11000, 0x80000, 0x70000, 0x30000, 2, 130, 3, 16, 32,
-                    8192, 0, 0x99, 0);
+        EXPECT_ARGS(2, 11, 12, 13, 14, 0x10000, 0x11000, 0x80000, 0x70000, 0x30000, 2, 130, 3, 16,
+                    32, 8192, 0, 0x99, 0);
         assert_string_equal(route.spine.module, gdn_entry_of(cases[i].spine)->module);
         assert_int_equal(gdn_seen.line_count, 1);
         snprintf(spine, sizeof spine, "GDN state spine: %s", gdn_entry_of(cases[i].spine)->name);
@@ -129,7 +133,7 @@ static void default_launches(void **state)
         varlen.is_varlen = varlen.h_state_is_table = true;
         varlen.cu_seqlens = 0x88;
         assert_int_equal(gdn_world_prefill(world, &varlen, NULL), KPK_OK);
-        EXPECT_ARGS(4, 0x1000, 11, 13, 12, 16, 14, 15, 0x40000, 0x50000, 0x11000, 0x80000, 0x70000,
+        EXPECT_ARGS(4, 0x1000, 19, 21, 20, 24, 22, 23, 0x40000, 0x50000, 0x11000, 0x80000, 0x70000,
                     2, 130, 3, 16, 32, 8192, 1, 0x88, 0x99, 1);
         gdn_world_close(world);
     }
@@ -402,7 +406,7 @@ static void driver_without_attributes(void **state)
     gdn_seen.hidden = "cuLaunchKernelEx";
     assert_int_equal(gdn_world_prefill(world, &good, NULL), KPK_OK);
     assert_int_equal(fake_cuda_state()->calls[FAKE_cuLaunchKernel], 3);
-    expect_launch(0, GDN_WU_REGISTERS, 3, 32, 2);
+    expect_launch(0, GDN_WU_REGISTERS, 192, 1, 1);
     expect_launch(1, GDN_X2_V64, 64, 2, 1);
     expect_launch(2, GDN_FWD_O_PERSISTENT, 192, 1, 1);
     expect_overlaps(0, false, false, false);

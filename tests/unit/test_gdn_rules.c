@@ -368,7 +368,9 @@ static void split_spine(void **state)
     args.num_chunks = 0x7FFFFFFF / 128 / 32;
     expect_route(&ops, &args, GDN_WU_REGISTERS, GDN_X2_V64, GDN_FWD_O_PERSISTENT);
     args.num_chunks++;
-    expect_route(&ops, &args, GDN_WU_REGISTERS, GDN_TCFUSE_X2, GDN_FWD_O_HOPPER);
+    expect_route(&ops, &args, GDN_WU_HOPPER, GDN_TCFUSE_X2, GDN_FWD_O_HOPPER);
+    expect(chosen(&ops, &args).wu_registers,
+           "the scratch has more rows than a descriptor's coordinate counts");
     expect(chosen(&ops, &args).x2_halves,
            "the scratch has more rows than a descriptor's coordinate counts");
     expect(chosen(&ops, &args).fwd_o_persistent,
@@ -391,10 +393,13 @@ static void persistent_grids(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ops.sm_count = rows[i].sm_count;
         args.num_chunks = rows[i].chunks;
-        struct gdn_stage stage = chosen(&ops, &args).fwd_o;
-        assert_int_equal(stage.kernel, GDN_FWD_O_PERSISTENT);
-        assert_int_equal(stage.grid.x, rows[i].want);
-        assert_int_equal(stage.grid.y * stage.grid.z, 1);
+        const struct gdn_route route = chosen(&ops, &args);
+        assert_int_equal(route.wu.kernel, GDN_WU_REGISTERS);
+        assert_int_equal(route.wu.grid.x, rows[i].want);
+        assert_int_equal(route.wu.grid.y * route.wu.grid.z, 1);
+        assert_int_equal(route.fwd_o.kernel, GDN_FWD_O_PERSISTENT);
+        assert_int_equal(route.fwd_o.grid.x, rows[i].want);
+        assert_int_equal(route.fwd_o.grid.y * route.fwd_o.grid.z, 1);
     }
 }
 
