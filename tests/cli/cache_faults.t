@@ -131,7 +131,7 @@ def _():
         for path in (folder, f"{folder}/kernels"):
             os.chmod(path, 0o777)
         world.build()
-        os.chmod(cache_folder(), 0o755)
+        os.chmod(cache_folder(), 0o555)
         source(folder, "m", "// new", GOOD)
         shutil.rmtree(f"{folder}/out")
         os.chmod(world.count, 0o666)
@@ -140,6 +140,7 @@ def _():
         for path in entries():
             os.chmod(path, 0)
         same(world.build(**who), ["m"])
+        os.chmod(cache_folder(), 0o755)
 
 
 @test("a cache that cannot be made, or has no place, is a warning")

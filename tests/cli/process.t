@@ -247,7 +247,7 @@ def _():
         write(f"{folder}/tiny.lua", 'local k = require "kpack"\nreturn k.target { name = "tiny", arch = "sm_90a", '
               'modules = { k.glob "kernels/*/*.cu" } }\n')
         os.chmod(folder, 0o777)
-        os.chmod(f"{folder}/kernels/a", 0o711)
+        os.chmod(f"{folder}/kernels/a", 0o311)
         result = build(folder, **who)
         same((result.status, result.out), (1, ""))
         check(re.search(r"tiny\.lua:2: k\.glob 'kernels/\*/\*\.cu' cannot read '.*/kernels/a': Permission denied\n", result.err), result)
