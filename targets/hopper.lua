@@ -30,9 +30,9 @@ local function gdn_split(t)
     + 4 * t.CHUNK * 4 + t.STAGES * 4 * 8
 end
 
--- A block of the clustered one: stages of W, K, a quarter of U and twice gc; three tiles of S; four of d and uc; four
+-- A block of the one by quarters: stages of W, K, a quarter of U and twice gc; three tiles of S; four of d and uc; four
 -- barriers a stage and six more; two words.
-local function gdn_cluster(t)
+local function gdn_quarters(t)
   return t.STAGES * ((2 * t.CHUNK * t.K_DIM + t.CHUNK * 32) * 2 + 2 * t.CHUNK * 4 + 4 * 8)
     + (3 * t.K_DIM + 4 * t.CHUNK) * 32 * 2 + 6 * 8 + 8
 end
@@ -103,12 +103,12 @@ return k.target {
         },
       },
     },
-    k.module "gdn_spine_cluster" {
-      source = "gdn_spine_cluster.cu",
-      tile = { K_DIM = 128, V_DIM = 128, CHUNK = 64, STAGES = 4, CLUSTER = 2 },
+    k.module "gdn_spine_quarters" {
+      source = "gdn_spine_quarters.cu",
+      tile = { K_DIM = 128, V_DIM = 128, CHUNK = 64, STAGES = 4 },
       entries = {
         k.entry "gated_delta_rule_chunk_delta_h_tcfuse_x2_v32" {
-          block = 448, smem = gdn_cluster, limits = { spill_bytes = 0 },
+          block = 448, smem = gdn_quarters, limits = { spill_bytes = 0 },
           twin_of = "gated_delta_rule_chunk_tc:gated_delta_rule_chunk_delta_h_tcfuse_x2", bits = "same",
         },
       },

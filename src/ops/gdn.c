@@ -14,7 +14,7 @@
 #define FWD_O_HOPPER "gdn_fwd_o_hopper"
 #define WU_REGISTERS "gdn_recompute_wu_registers"
 #define SPLIT "gdn_spine_hopper"
-#define QUARTERS "gdn_spine_cluster"
+#define QUARTERS "gdn_spine_quarters"
 #define FWD_O_PERSISTENT "gdn_fwd_o_persistent"
 
 static const struct ops_constant constants[] = {
@@ -49,7 +49,6 @@ static const struct ops_constant constants[] = {
     {QUARTERS, "V_DIM", GDN_V_DIM},
     {QUARTERS, "CHUNK", GDN_CHUNK},
     {QUARTERS, "STAGES", GDN_SPLIT_STAGES},
-    {QUARTERS, "CLUSTER", GDN_CLUSTER},
     {FWD_O_PERSISTENT, "K_DIM", GDN_K_DIM},
     {FWD_O_PERSISTENT, "V_DIM", GDN_V_DIM},
     {FWD_O_PERSISTENT, "CHUNK", GDN_CHUNK},
@@ -298,7 +297,7 @@ static kpk_status launch_wu(const struct gdn *ops, struct gdn_args *a, uint32_t 
     return launch(ops, stage, stream, arguments);
 }
 
-/* A block takes half of v, or a quarter in a cluster whose blocks fetch W and K by parts. */
+/* A block takes half of v, or a quarter. */
 static kpk_status launch_split(const struct gdn *ops, struct gdn_args *a, uint32_t is_table,
                                uint32_t is_varlen, const struct gdn_stage *stage,
                                struct CUstream_st *stream)
@@ -316,11 +315,9 @@ static kpk_status launch_split(const struct gdn *ops, struct gdn_args *a, uint32
     static const char *const names[] = {"W", "K", "U", "S", "uc", "gc"};
     struct ops_tensor_map maps[6];
 
-    if (quarters)
-        matrices[0].box_rows = matrices[1].box_rows = GDN_CHUNK / GDN_CLUSTER;
     for (size_t i = 2; quarters && i < 5; i++) {
         matrices[i].swizzle = OPS_TENSOR_SWIZZLE_64;
-        matrices[i].box_columns = GDN_CLUSTER_COLUMNS;
+        matrices[i].box_columns = GDN_QUARTER_COLUMNS;
     }
     matrices[3].box_rows = GDN_K_DIM;
     matrices[5].type = OPS_TENSOR_F32;

@@ -80,15 +80,15 @@ extern "C" {
      2 * (GDN_K_DIM + GDN_CHUNK) * GDN_SPLIT_COLUMNS * 2 + 4 * GDN_CHUNK * 4 +                     \
      GDN_SPLIT_STAGES * 4 * 8)
 #define GDN_SPLIT_BLOCK 160u
-#define GDN_CLUSTER 2u          /* blocks that share W and K of a head */
-#define GDN_CLUSTER_COLUMNS 32u /* of v, that each of them takes */
+
+#define GDN_QUARTER_COLUMNS 32u /* of v, that a block of the spine by quarters takes */
 /* Its stages of W, K, U and twice gc, three tiles of S, four of d and uc, four barriers a stage and
  * six more, two words. */
-#define GDN_CLUSTER_SMEM                                                                           \
-    (GDN_SPLIT_STAGES * ((2 * GDN_CHUNK * GDN_K_DIM + GDN_CHUNK * GDN_CLUSTER_COLUMNS) * 2 +       \
+#define GDN_QUARTER_SMEM                                                                           \
+    (GDN_SPLIT_STAGES * ((2 * GDN_CHUNK * GDN_K_DIM + GDN_CHUNK * GDN_QUARTER_COLUMNS) * 2 +       \
                          2 * GDN_CHUNK * 4 + 4 * 8) +                                              \
-     (3 * GDN_K_DIM + 4 * GDN_CHUNK) * GDN_CLUSTER_COLUMNS * 2 + 6 * 8 + 8)
-#define GDN_CLUSTER_BLOCK 448u
+     (3 * GDN_K_DIM + 4 * GDN_CHUNK) * GDN_QUARTER_COLUMNS * 2 + 6 * 8 + 8)
+#define GDN_QUARTER_BLOCK 448u
 /* Q, K and uc; two of S; two rows of gc; four barriers. */
 #define GDN_FWD_O_PERSISTENT_SMEM                                                                  \
     (3 * GDN_CHUNK * GDN_K_DIM * 2 + 2 * GDN_K_DIM * GDN_V_DIM * 2 + 2 * GDN_CHUNK * 4 + 4 * 8)

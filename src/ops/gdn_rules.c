@@ -27,8 +27,8 @@ const struct gdn_entry *gdn_entry_of(enum gdn_kernel kernel)
         [GDN_TMA] = {FLA, DELTA_H "_tma", GDN_SPINE_BLOCK, GDN_SPINE_SMEM},
         [GDN_TCFUSE_X2] = {"gated_delta_rule_chunk_tc", DELTA_H "_tcfuse_x2", GDN_SPINE_BLOCK,
                            GDN_TC_SMEM},
-        [GDN_X2_V32] = {"gdn_spine_cluster", DELTA_H "_tcfuse_x2_v32", GDN_CLUSTER_BLOCK,
-                        GDN_CLUSTER_SMEM},
+        [GDN_X2_V32] = {"gdn_spine_quarters", DELTA_H "_tcfuse_x2_v32", GDN_QUARTER_BLOCK,
+                        GDN_QUARTER_SMEM},
         [GDN_X2_V64] = {"gdn_spine_hopper", DELTA_H "_tcfuse_x2_v64", GDN_SPLIT_BLOCK,
                         GDN_SPLIT_SMEM},
         [GDN_FWD_O] = {FLA, "gated_delta_rule_chunk_fwd_o", GDN_FWD_O_BLOCK, GDN_FWD_O_SMEM},
@@ -390,7 +390,7 @@ static const char *too_many_rows(const struct gdn_args *a)
  * sooner done by halves. */
 static const char *too_many_quarters(const struct gdn *ops, const struct gdn_args *a)
 {
-    return (uint64_t)a->nv * a->batch * (GDN_V_DIM / GDN_CLUSTER_COLUMNS) > ops->sm_count
+    return (uint64_t)a->nv * a->batch * (GDN_V_DIM / GDN_QUARTER_COLUMNS) > ops->sm_count
                ? "four blocks a head are more than the multiprocessors"
                : NULL;
 }
@@ -418,7 +418,7 @@ static struct gdn_stage choose_spine(const struct gdn *ops, const struct gdn_arg
                either(too_many_rows(a), too_many_quarters(ops, a)));
     if (route->x2_quarters == NULL) {
         report_tma(ops, a, route);
-        return stage_of(GDN_X2_V32, a->nv * (GDN_V_DIM / GDN_CLUSTER_COLUMNS), a->batch, 1);
+        return stage_of(GDN_X2_V32, a->nv * (GDN_V_DIM / GDN_QUARTER_COLUMNS), a->batch, 1);
     }
     if (route->x2_halves == NULL) {
         report_tma(ops, a, route);

@@ -26,7 +26,7 @@ KERNELS = {  # module, entry, block, dynamic shared memory
         ("tcfuse", "gated_delta_rule_chunk_tc", "chunk_delta_h_tcfuse"),
         ("tcfuse_x2", "gated_delta_rule_chunk_tc", "chunk_delta_h_tcfuse_x2"),
         ("x2_v64", "gdn_spine_hopper", "chunk_delta_h_tcfuse_x2_v64"),
-        ("x2_v32", "gdn_spine_cluster", "chunk_delta_h_tcfuse_x2_v32"),
+        ("x2_v32", "gdn_spine_quarters", "chunk_delta_h_tcfuse_x2_v32"),
         ("fwd_o", "gated_delta_rule_fla", "chunk_fwd_o"),
         ("mma8", "gdn_chunk_fwd_o_mma8", "chunk_fwd_o_mma8"),
         ("fwd_o_hopper", "gdn_fwd_o_hopper", "chunk_fwd_o_hopper"),
@@ -310,8 +310,8 @@ class Problem:
             args += sizes + dims + [stride, stride, gb] + last
             grid = (self.chunks, self.nv, self.batch)
         elif name in ("x2_v64", "x2_v32"):
-            columns, cluster = (32, 2) if name == "x2_v32" else (64, 1)
-            args = [p["h_state"]] + self.split_maps(columns, cluster)
+            columns = 32 if name == "x2_v32" else 64
+            args = [p["h_state"]] + self.split_maps(columns)
             args += [p[n] for n in ("w", "u", "key", "gc", "uc")]
             args += sizes + [stride, U32(self.table)] + last
             grid = (self.nv * (DIM // columns), self.batch)
@@ -349,12 +349,12 @@ class Problem:
                 **{n: (a[n], blocks * CHUNK, DIM, DIM) for n in ("w", "u", "uc")}}
         return [tensor_map(*rows[n], box=(DIM // 2, DIM if n == "s" else CHUNK), swizzle=3) for n in names]
 
-    def split_maps(self, columns, cluster):
+    def split_maps(self, columns):
         """Maps of the spines that are split over v, as the launcher encodes them."""
         a, blocks, swizzle = self.addresses(), max(self.blocks, 1), 3 if columns == 64 else 2
-        rows = [(a["w"], blocks * CHUNK, DIM, DIM, (64, CHUNK // cluster), 3),
+        rows = [(a["w"], blocks * CHUNK, DIM, DIM, (64, CHUNK), 3),
                 (a["u"], blocks * CHUNK, DIM, DIM, (columns, CHUNK), swizzle),
-                (a["key"], max(self.tokens, 1), self.nk * DIM, self.stride, (64, CHUNK // cluster), 3),
+                (a["key"], max(self.tokens, 1), self.nk * DIM, self.stride, (64, CHUNK), 3),
                 (a["gc"], blocks, CHUNK, CHUNK, (CHUNK, 1), 0, 7, 4),
                 (a["s"], blocks * DIM, DIM, DIM, (columns, DIM), swizzle),
                 (a["uc"], blocks * CHUNK, DIM, DIM, (columns, CHUNK), swizzle)]

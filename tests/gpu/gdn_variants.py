@@ -13,7 +13,7 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TC, WU, FWD_O = "gated_delta_rule_chunk_tc", "gdn_recompute_wu_hopper", "gdn_fwd_o_hopper"
 SPLIT, REGISTERS, PERSISTENT = "gdn_spine_hopper", "gdn_recompute_wu_registers", "gdn_fwd_o_persistent"
-QUARTERS = "gdn_spine_cluster"
+QUARTERS = "gdn_spine_quarters"
 FLA, MMA8 = "gated_delta_rule_fla", "gdn_chunk_fwd_o_mma8"
 VARIANTS = {  # name: (description, modules taken out)
     "gb10_sm90": ("gb10", []),

@@ -32,7 +32,6 @@
 #define __grid_constant__
 #define __align__(n)
 #define __launch_bounds__(...)
-#define __cluster_dims__(...)
 
 struct uint4 {
     unsigned x, y, z, w;

@@ -1,5 +1,5 @@
-/* emulate_hopper.h: the part of emulate.h that stands in for the copy engine, its barriers,
- * clusters and wgmma. */
+/* emulate_hopper.h: the part of emulate.h that stands in for the copy engine, its barriers and
+ * wgmma. */
 #ifndef EMULATE_HOPPER_H
 #define EMULATE_HOPPER_H
 
@@ -136,37 +136,6 @@ DEVICE void bulk_wait()
 DEVICE void bulk_wait_read()
 {
     bulk_wait();
-}
-
-/* ---- Clusters of one block ---- */
-
-DEVICE u32 cluster_rank()
-{
-    return 0;
-}
-
-DEVICE u32 cluster_address(u32 smem, u32)
-{
-    return smem;
-}
-
-DEVICE void mbarrier_arrive_cluster(u32 barrier)
-{
-    mbarrier_arrive(barrier);
-}
-
-DEVICE void tma_load_2d_multicast(u32 smem, const tensor_map *map, u32 column, u32 row, u32 barrier,
-                                  u16)
-{
-    tma_load_2d(smem, map, column, row, barrier);
-}
-
-DEVICE void cluster_arrive()
-{
-}
-
-DEVICE void cluster_wait()
-{
 }
 
 /* ---- wgmma: done at once ---- */

@@ -17,7 +17,6 @@
 #define PITCH_T 72
 #define PITCH_X 24
 #define STAGES 4
-#define CLUSTER 1 /* the emulation runs one block at a time */
 #define K_SLOTS 3
 #define V_SLOTS 2
 static_assert(K_DIM == GDN_K_DIM && V_DIM == GDN_V_DIM && CHUNK == GDN_CHUNK &&
@@ -48,8 +47,8 @@ static_assert(K_DIM == GDN_K_DIM && V_DIM == GDN_V_DIM && CHUNK == GDN_CHUNK &&
 #define KPK_BLOCK_gated_delta_rule_chunk_delta_h_tcfuse_x2 (int)(GDN_SPINE_BLOCK)
 #define KPK_SMEM_gated_delta_rule_chunk_delta_h_tcfuse_x2_v64 GDN_SPLIT_SMEM
 #define KPK_BLOCK_gated_delta_rule_chunk_delta_h_tcfuse_x2_v64 (int)(GDN_SPLIT_BLOCK)
-#define KPK_SMEM_gated_delta_rule_chunk_delta_h_tcfuse_x2_v32 GDN_CLUSTER_SMEM
-#define KPK_BLOCK_gated_delta_rule_chunk_delta_h_tcfuse_x2_v32 (int)(GDN_CLUSTER_BLOCK)
+#define KPK_SMEM_gated_delta_rule_chunk_delta_h_tcfuse_x2_v32 GDN_QUARTER_SMEM
+#define KPK_BLOCK_gated_delta_rule_chunk_delta_h_tcfuse_x2_v32 (int)(GDN_QUARTER_BLOCK)
 #define KPK_SMEM_gated_delta_rule_recompute_wu_hopper GDN_WU_HOPPER_SMEM
 #define KPK_BLOCK_gated_delta_rule_recompute_wu_hopper (int)(GDN_WU_HOPPER_BLOCK)
 #define KPK_SMEM_gated_delta_rule_recompute_wu_registers GDN_WU_REGISTERS_SMEM
@@ -84,11 +83,11 @@ namespace split
 alignas(1024) u8 gdn_smem[EMU_SMEM];
 #include "gdn_spine_hopper.cu"
 } // namespace split
-namespace cluster
+namespace quarters
 {
 alignas(1024) u8 gdn_smem[EMU_SMEM];
-#include "gdn_spine_cluster.cu"
-} // namespace cluster
+#include "gdn_spine_quarters.cu"
+} // namespace quarters
 #undef GDN_WU_THREADS
 namespace wuh
 {
@@ -268,9 +267,9 @@ static result run(const problem &p, int kernel1, int spine, int fwd)
         {tc::gated_delta_rule_chunk_delta_h_tcfuse, 256, 1},
         {tc::gated_delta_rule_chunk_delta_h_tcfuse_x2, 256, 1},
         {nullptr, GDN_SPLIT_BLOCK, 1},
-        {nullptr, GDN_CLUSTER_BLOCK, 1},
+        {nullptr, GDN_QUARTER_BLOCK, 1},
     };
-    u8 *smem = spine == X2_V32   ? cluster::gdn_smem
+    u8 *smem = spine == X2_V32   ? quarters::gdn_smem
                : spine == X2_V64 ? split::gdn_smem
                : spine >= TCFUSE ? tc::gdn_smem
                                  : fla::gdn_smem;
@@ -295,7 +294,7 @@ static result run(const problem &p, int kernel1, int spine, int fwd)
                              sm = columns(r.s.data(), p.blocks * 128, 128),
                              cm = columns(r.uc.data(), p.blocks * 64, 64);
             (spine == X2_V64 ? split::gated_delta_rule_chunk_delta_h_tcfuse_x2_v64
-                             : cluster::gated_delta_rule_chunk_delta_h_tcfuse_x2_v32)(
+                             : quarters::gated_delta_rule_chunk_delta_h_tcfuse_x2_v32)(
                 h, wm, um, km, gm, sm, cm, r.w.data(), r.u.data(), k, r.gc.data(), r.uc.data(), B,
                 T, N, p.nk, p.nv, qk, p.table, cu, nullptr, p.varlen);
         } else {

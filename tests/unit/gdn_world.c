@@ -170,12 +170,12 @@ struct gdn_world *gdn_world_open(void)
     static const char *const modules[MOST_MODULES] = {
         "gated_delta_rule_chunk_tc",  "gated_delta_rule_fla", "gdn_chunk_fwd_o_mma8",
         "gdn_fwd_o_hopper",           "gdn_fwd_o_persistent", "gdn_recompute_wu_hopper",
-        "gdn_recompute_wu_registers", "gdn_spine_cluster",    "gdn_spine_hopper"};
+        "gdn_recompute_wu_registers", "gdn_spine_quarters",   "gdn_spine_hopper"};
     static const struct build_constant constants[] = {
-        {"CHUNK", GDN_CHUNK},     {"CLUSTER", GDN_CLUSTER},    {"DV_BLK", GDN_DV_BLK},
-        {"K_DIM", GDN_K_DIM},     {"K_SLOTS", GDN_WU_K_SLOTS}, {"PITCH", GDN_PITCH},
-        {"PITCH_T", GDN_PITCH_T}, {"PITCH_X", GDN_PITCH_X},    {"STAGES", GDN_SPLIT_STAGES},
-        {"V_DIM", GDN_V_DIM},     {"V_SLOTS", GDN_WU_V_SLOTS}};
+        {"CHUNK", GDN_CHUNK},        {"DV_BLK", GDN_DV_BLK},       {"K_DIM", GDN_K_DIM},
+        {"K_SLOTS", GDN_WU_K_SLOTS}, {"PITCH", GDN_PITCH},         {"PITCH_T", GDN_PITCH_T},
+        {"PITCH_X", GDN_PITCH_X},    {"STAGES", GDN_SPLIT_STAGES}, {"V_DIM", GDN_V_DIM},
+        {"V_SLOTS", GDN_WU_V_SLOTS}};
     static const uint32_t objects[MOST_MODULES] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
     static const struct build_lever levers[] = {
         {"gdn_pipe", "METRALE_GDN_PIPE", "", KPK_LEVER_TEXT, 0},

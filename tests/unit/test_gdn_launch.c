@@ -82,8 +82,7 @@ static void default_launches(void **state)
         enum gdn_kernel spine;
         uint32_t processors, blocks, rows, columns;
         int swizzle;
-    } cases[] = {{GDN_X2_V64, 255, 64, 64, 64, 3},
-                 {GDN_X2_V32, 256, 128, GDN_CHUNK / GDN_CLUSTER, 32, 2}};
+    } cases[] = {{GDN_X2_V64, 255, 64, 64, 64, 3}, {GDN_X2_V32, 256, 128, 64, 32, 2}};
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
