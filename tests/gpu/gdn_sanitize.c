@@ -30,6 +30,7 @@ static struct {
     int (*cuMemAlloc_v2)(uint64_t *, size_t);
     int (*cuMemFree_v2)(uint64_t);
     int (*cuMemcpyHtoD_v2)(uint64_t, const void *, size_t);
+    int (*cuMemsetD8_v2)(uint64_t, unsigned char, size_t);
     __typeof__(&kpk_open) kpk_open;
     __typeof__(&kpk_close) kpk_close;
     __typeof__(&kpk_bind) kpk_bind;
@@ -41,6 +42,9 @@ static struct {
 
 static bool ran[GDN_KERNEL_COUNT];
 static size_t output_lacks, gates_lack; /* bytes */
+/* S and uc are full of NaNs before a call: initcheck does not count what the copy engine writes,
+ * and reports each ordinary load of it. */
+static bool filled;
 
 static void must(int status, const char *what)
 {
@@ -137,6 +141,10 @@ static void call(const struct gdn *ops, const uint32_t *lens, uint32_t batch, bo
     fn.gdn_scratch_sizes(&a, &need);
     a.w = allocate(need.w), a.u = allocate(need.u), a.s = allocate(need.s);
     a.uc = allocate(need.uc), a.gc = allocate(need.gc);
+    if (filled) {
+        must(fn.cuMemsetD8_v2(a.s, 0xff, need.s), "cuMemsetD8");
+        must(fn.cuMemsetD8_v2(a.uc, 0xff, need.uc), "cuMemsetD8");
+    }
     must(fn.gdn_prefill_fla(ops, &a, NULL, &route), "gdn_prefill_fla");
     must(fn.cuCtxSynchronize(), "cuCtxSynchronize");
     ran[route.wu.kernel] = ran[route.spine.kernel] = ran[route.fwd_o.kernel] = true;
@@ -208,6 +216,7 @@ int main(int argc, char **argv)
     LOAD(driver, cuMemAlloc_v2);
     LOAD(driver, cuMemFree_v2);
     LOAD(driver, cuMemcpyHtoD_v2);
+    LOAD(driver, cuMemsetD8_v2);
     LOAD(kpk, kpk_open);
     LOAD(kpk, kpk_close);
     LOAD(kpk, kpk_bind);
@@ -227,6 +236,7 @@ int main(int argc, char **argv)
             else
                 unsetenv(levers[i]);
         }
+        filled = routes[r][1][0] != '\0'; /* the Hopper spines with the parent's output */
         must(fn.gdn_bind(image, &bind_desc, &ops), "gdn_bind");
         call(&ops, uniform, 2, false, false, 0);
         call(&ops, mixed, 4, true, true, 0);
