@@ -60,6 +60,7 @@ static_assert(K_DIM == GDN_K_DIM && V_DIM == GDN_V_DIM && CHUNK == GDN_CHUNK &&
 
 #include "gdn_entry.cuh"
 #include "gdn_fwd_o.cuh"
+#include "gdn_spine_hopper.cuh"
 #include "gdn_vblock.cuh"
 #include "gdn_wu.cuh"
 

@@ -2,7 +2,7 @@
 // v on wgmma's M side, so that what one leaves in registers is the next one's A operand, and S never leaves them:
 //   ws^T = S^T W^T (S's high limb, then its low one);  uc = U - ws;  d = decay uc;  S^T = decay_0 S^T + d^T K
 // A fifth warp asks the copy engine for W, U and K, STAGES chunks ahead. S and uc leave by the copy engine too.
-#include "gdn.cuh"
+#include "gdn_spine_hopper.cuh"
 
 constexpr int COMPUTING = 128; // threads: a warpgroup
 constexpr int COLUMNS = 64;    // of v: wgmma's M
@@ -36,31 +36,6 @@ static_assert(sizeof(gdn_split_smem::stage) % 1024 == 0 && HALF % 1024 == 0 && S
 
 extern __shared__ __align__(1024) u8 gdn_smem[];
 
-struct gdn_split_tile {
-    static DEVICE u32 at(int row, int chunk)
-    {
-        return swizzled<128>((u32)row, (u32)chunk);
-    }
-};
-
-struct gdn_split_head {
-    gdn_sequence sequence;
-    u32 nv, vh, first; // first: of the block's columns
-
-    DEVICE u64 block(u32 c) const
-    {
-        return (sequence.chunk + c) * nv + vh;
-    }
-};
-
-// A warp is done with what the barrier guards.
-DEVICE void gdn_split_release(const u64 &barrier, int lane)
-{
-    __syncwarp();
-    if (lane == 0)
-        mbarrier_arrive(smem_address(&barrier));
-}
-
 // ---- The copying warp --------------------------------------------------------------------------------
 
 // The rows that are left, zeros after them: what stands there belongs to others or to nobody.
@@ -72,11 +47,11 @@ DEVICE void gdn_split_copy_tail(u8 *tile, const bf16 *from, u64 stride, int rows
         uint4 value = make_uint4(0, 0, 0, 0);
         if (row < rows)
             value = *(const uint4 *)(from + row * stride + piece * 8);
-        *(uint4 *)(tile + (piece >> 3) * HALF + gdn_split_tile::at(row, piece & 7)) = value;
+        *(uint4 *)(tile + (piece >> 3) * HALF + gdn_wide_tile::at(row, piece & 7)) = value;
     }
 }
 
-DEVICE void gdn_split_copy(gdn_split_smem &smem, const gdn_split_head &head, const tensor_map &w_map,
+DEVICE void gdn_split_copy(gdn_split_smem &smem, const gdn_head_part &head, const tensor_map &w_map,
                            const tensor_map &u_map, const tensor_map &k_map, const tensor_map &gc_map,
                            const bf16 *w, const bf16 *key, u64 key_stride, u32 kh, int lane)
 {
@@ -163,7 +138,7 @@ DEVICE void gdn_split_load_tail(u8 *tile, const bf16 *from, int rows, int v, int
         uint4 value = make_uint4(0, 0, 0, 0);
         if (row < rows)
             value = *(const uint4 *)(from + row * V_DIM + piece * 8);
-        *(uint4 *)(tile + gdn_split_tile::at(row, piece)) = value;
+        *(uint4 *)(tile + gdn_wide_tile::at(row, piece)) = value;
     }
     __syncwarp();
 }
@@ -173,7 +148,7 @@ DEVICE void gdn_split_store_tail(bf16 *to, const u8 *tile, int rows, int v, int 
     __syncwarp();
     for (int i = lane; i < rows * 2; i += 32) {
         const int row = i >> 1, piece = (v >> 3) + (i & 1);
-        *(uint4 *)(to + row * V_DIM + piece * 8) = *(const uint4 *)(tile + gdn_split_tile::at(row, piece));
+        *(uint4 *)(to + row * V_DIM + piece * 8) = *(const uint4 *)(tile + gdn_wide_tile::at(row, piece));
     }
 }
 
@@ -214,11 +189,11 @@ DEVICE void gdn_split_second(float (&s)[K_DIM / 8][4], const float (&ws)[CHUNK /
     wgmma_commit();
 #pragma unroll
     for (int window = 0; window < CHUNK / 16; ++window)
-        gdn_store_a_trans<gdn_split_tile>(uc_tile, uc[window], 16 * window, v, lane);
+        gdn_store_a_trans<gdn_wide_tile>(uc_tile, uc[window], 16 * window, v, lane);
 }
 
 // Starts the copies of a chunk's S and uc out of their places.
-DEVICE void gdn_split_out(gdn_split_smem &smem, const gdn_split_head &head, u32 c, const tensor_map &s_map,
+DEVICE void gdn_split_out(gdn_split_smem &smem, const gdn_head_part &head, u32 c, const tensor_map &s_map,
                           const tensor_map &uc_map, bf16 *uc_out, int v, int thread)
 {
     const u64 base = head.block(c);
@@ -238,7 +213,7 @@ DEVICE void gdn_split_out(gdn_split_smem &smem, const gdn_split_head &head, u32 
         gdn_split_store_tail(uc_out + base * (CHUNK * V_DIM), uc_tile, rows, v, thread & 31);
 }
 
-DEVICE void gdn_split_compute(gdn_split_smem &smem, const gdn_split_head &head, float *state,
+DEVICE void gdn_split_compute(gdn_split_smem &smem, const gdn_head_part &head, float *state,
                               const float *gc, const tensor_map &s_map, const tensor_map &uc_map, const bf16 *u_in,
                               bf16 *uc_out, int thread)
 {
@@ -266,7 +241,7 @@ DEVICE void gdn_split_compute(gdn_split_smem &smem, const gdn_split_head &head, 
 #pragma unroll
         for (int window = 0; window < K_DIM / 16; ++window) {
             gdn_high_limb(high[window], s[2 * window], s[2 * window + 1]);
-            gdn_store_a_trans<gdn_split_tile>(smem_address(s_tile), high[window], 16 * window, v, lane);
+            gdn_store_a_trans<gdn_wide_tile>(smem_address(s_tile), high[window], 16 * window, v, lane);
         }
         if (rows < CHUNK) {
             fixed_barrier_wait<TAIL_BARRIER, THREADS>();
@@ -286,7 +261,7 @@ DEVICE void gdn_split_compute(gdn_split_smem &smem, const gdn_split_head &head, 
         float2 decay[CHUNK / 8];
 #pragma unroll
         for (int window = 0; window < CHUNK / 16; ++window)
-            gdn_load_a_trans<gdn_split_tile>(u[window], smem_address(stage.u), 16 * window, v, lane);
+            gdn_load_a_trans<gdn_wide_tile>(u[window], smem_address(stage.u), 16 * window, v, lane);
 #pragma unroll
         for (int j = 0; j < CHUNK / 8; ++j)
             decay[j] = *(const float2 *)&decays[8 * j + t2];
@@ -302,10 +277,10 @@ DEVICE void gdn_split_compute(gdn_split_smem &smem, const gdn_split_head &head, 
         wgmma_wait<0>();
 
         gdn_split_second(s, ws, u, decay, smem_address(stage.k), smem_address(uc_tile), v, lane);
-        gdn_split_release(smem.front_empty[slot], lane);
+        gdn_warp_release(smem.front_empty[slot], lane);
         gdn_split_out(smem, head, c, s_map, uc_map, uc_out, v, thread);
         wgmma_wait<0>();
-        gdn_split_release(smem.back_empty[slot], lane);
+        gdn_warp_release(smem.back_empty[slot], lane);
     }
 #pragma unroll
     for (int j = 0; j < K_DIM / 8; ++j)
@@ -332,7 +307,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (sequence.length == 0)
         return;
     const int thread = (int)threadIdx.x;
-    const gdn_split_head head = {sequence, nv, vh, blockIdx.x % split * COLUMNS};
+    const gdn_head_part head = {sequence, nv, vh, blockIdx.x % split * COLUMNS};
     if (thread == 0) {
         for (int i = 0; i < STAGES; ++i) {
             mbarrier_init(smem_address(&smem.front_full[i]), 1);

@@ -4,7 +4,7 @@
 // One warpgroup projects (the first line), two keep 64 of S's rows each; while one side's products run, the other fetches
 // what its next ones need. One warp asks the copy engine for W, U, K and gc, STAGES chunks ahead, another has it take S
 // and uc out.
-#include "gdn.cuh"
+#include "gdn_spine_hopper.cuh"
 
 constexpr int PROJECTING = 128, KEEPING = 256;     // threads: a warpgroup, and two
 constexpr int THREADS = PROJECTING + KEEPING + 64; // and the two warps that copy
@@ -42,38 +42,13 @@ static_assert(sizeof(gdn_quarter_smem::stage) % 1024 == 0 && HALF % 1024 == 0 &&
 
 extern __shared__ __align__(1024) u8 gdn_smem[];
 
-// Half of W or K; U, d, uc, S.
-struct gdn_wide_tile {
-    static DEVICE u32 at(int row, int chunk)
-    {
-        return swizzled<128>((u32)row, (u32)chunk);
-    }
-};
-
+// U, d, uc, S; half of W or K is a gdn_wide_tile.
 struct gdn_narrow_tile {
     static DEVICE u32 at(int row, int chunk)
     {
         return swizzled<64>((u32)row, (u32)chunk);
     }
 };
-
-struct gdn_quarter_head {
-    gdn_sequence sequence;
-    u32 nv, vh, first; // first: of the block's columns
-
-    DEVICE u64 block(u32 c) const
-    {
-        return (sequence.chunk + c) * nv + vh;
-    }
-};
-
-// A warp has read a stage.
-DEVICE void gdn_quarter_release(const u64 &barrier, int lane)
-{
-    __syncwarp();
-    if (lane == 0)
-        mbarrier_arrive(smem_address(&barrier));
-}
 
 // A warp's writes to shared memory are in their places, for wgmma and the copy engine too.
 DEVICE void gdn_quarter_publish(const u64 &barrier, int lane)
@@ -94,7 +69,7 @@ DEVICE void gdn_quarter_fetch(const u8 *tile, const tensor_map &map, u32 column,
 }
 
 // Only whole chunks: what stands behind the last row belongs to others or to nobody.
-DEVICE void gdn_quarter_copy_in(gdn_quarter_smem &smem, const gdn_quarter_head &head, const tensor_map &w_map,
+DEVICE void gdn_quarter_copy_in(gdn_quarter_smem &smem, const gdn_head_part &head, const tensor_map &w_map,
                                 const tensor_map &u_map, const tensor_map &k_map, const tensor_map &gc_map, u32 kh,
                                 int lane)
 {
@@ -127,7 +102,7 @@ DEVICE void gdn_quarter_copy_in(gdn_quarter_smem &smem, const gdn_quarter_head &
     }
 }
 
-DEVICE void gdn_quarter_copy_out(gdn_quarter_smem &smem, const gdn_quarter_head &head, const tensor_map &s_map,
+DEVICE void gdn_quarter_copy_out(gdn_quarter_smem &smem, const gdn_head_part &head, const tensor_map &s_map,
                                  const tensor_map &uc_map, int lane)
 {
     grid_wait();
@@ -261,7 +236,7 @@ struct gdn_quarter_front {
     }
 };
 
-DEVICE void gdn_quarter_project(gdn_quarter_smem &smem, const gdn_quarter_head &head, const bf16 *w_in,
+DEVICE void gdn_quarter_project(gdn_quarter_smem &smem, const gdn_head_part &head, const bf16 *w_in,
                                 const bf16 *u_in, const float *gc, bf16 *uc_out, int thread)
 {
     const int lane = thread & 31, row = thread >> 5 << 4, mine = row + (lane >> 2);
@@ -298,7 +273,7 @@ DEVICE void gdn_quarter_project(gdn_quarter_smem &smem, const gdn_quarter_head &
         if (rows == 0)
             break;
         if (rows == CHUNK)
-            gdn_quarter_release(smem.front_empty[slot], lane);
+            gdn_warp_release(smem.front_empty[slot], lane);
         float ws[COLUMNS / 8][4] = {}, d[COLUMNS / 8][4], decay[2]; // decay: 0 past the last row
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
@@ -358,7 +333,7 @@ struct gdn_quarter_back {
     }
 };
 
-DEVICE void gdn_quarter_keep(gdn_quarter_smem &smem, const gdn_quarter_head &head, float *state, const bf16 *key,
+DEVICE void gdn_quarter_keep(gdn_quarter_smem &smem, const gdn_head_part &head, float *state, const bf16 *key,
                              u64 key_stride, const float *gc, int thread)
 {
     const int lane = thread & 31, half = thread >> 7, column = (thread >> 5 & 3) << 4, row = half * 64 + column;
@@ -384,7 +359,7 @@ DEVICE void gdn_quarter_keep(gdn_quarter_smem &smem, const gdn_quarter_head &hea
         if (rows == CHUNK) {
             gdn_wait(smem.back_full[slot], parity);
             back.load(smem_address(smem.staged[slot].k) + wide, smem.back_gc[slot]);
-            gdn_quarter_release(smem.back_empty[slot], lane);
+            gdn_warp_release(smem.back_empty[slot], lane);
         } else {
             back.load_tail(key + (u64)c * CHUNK * key_stride + row + (lane >> 2), key_stride,
                            gc + head.block(c) * CHUNK, rows, lane);
@@ -429,7 +404,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (sequence.length == 0)
         return;
     const int thread = (int)threadIdx.x;
-    const gdn_quarter_head head = {sequence, nv, vh, blockIdx.x % BLOCKS * COLUMNS};
+    const gdn_head_part head = {sequence, nv, vh, blockIdx.x % BLOCKS * COLUMNS};
     if (thread == 0) {
         for (int i = 0; i < STAGES; ++i) {
             mbarrier_init(smem_address(&smem.front_full[i]), 1);

@@ -207,15 +207,7 @@ template <class S> DEVICE void run(const Args &args)
 
 #define W8A16_HOPPER(tile, rows, column_groups, cluster, registers)                                                 \
     using Shape_##tile = Shape<rows, column_groups, cluster, STAGES_##tile, registers>;                             \
-    static_assert(Shape_##tile::THREADS == KPK_BLOCK_w8a16_gemm_hopper_##tile, "the description gives this block"); \
-    static_assert(Shape_##tile::BYTES == KPK_SMEM_w8a16_gemm_hopper_##tile, "the description gives this size");     \
-    extern "C" __global__ void __cluster_dims__(cluster, 1, 1) __launch_bounds__(Shape_##tile::THREADS, 1)          \
-        w8a16_gemm_hopper_##tile(const __grid_constant__ tensor_map weights,                                        \
-                                 const __grid_constant__ tensor_map a, const float *__restrict__ bs,                \
-                                 bf16 *__restrict__ C, u32 M, u32 N, u32 K, u32 ldc)                                \
-    {                                                                                                               \
-        run<Shape_##tile>({&weights, &a, bs, C, M, N, K, ldc});                                                     \
-    }
+    W8A16_HOPPER_ENTRY(tile, __cluster_dims__(cluster, 1, 1))
 
 W8A16_HOPPER(128x64, 128, 1, 1, 240)
 W8A16_HOPPER(128x128, 128, 2, 2, 240)

@@ -301,15 +301,7 @@ template <class S> DEVICE void run(const Args &args)
 
 #define W8A16_HOPPER_DECODED(tile, columns, decoding_groups, turns, buffers, registers)                             \
     using Shape_##tile = Shape<columns, decoding_groups, turns, buffers, STAGES_##tile, registers>;                 \
-    static_assert(Shape_##tile::THREADS == KPK_BLOCK_w8a16_gemm_hopper_##tile, "the description gives this block"); \
-    static_assert(Shape_##tile::BYTES == KPK_SMEM_w8a16_gemm_hopper_##tile, "the description gives this size");     \
-    extern "C" __global__ void __launch_bounds__(Shape_##tile::THREADS, 1)                                          \
-        w8a16_gemm_hopper_##tile(const __grid_constant__ tensor_map weights,                                        \
-                                 const __grid_constant__ tensor_map a, const float *__restrict__ bs,                \
-                                 bf16 *__restrict__ C, u32 M, u32 N, u32 K, u32 ldc)                                \
-    {                                                                                                               \
-        run<Shape_##tile>({&weights, &a, bs, C, M, N, K, ldc});                                                     \
-    }
+    W8A16_HOPPER_ENTRY(tile, )
 
 W8A16_HOPPER_DECODED(64x64, 64, 3, 3, 3, 200)
 W8A16_HOPPER_DECODED(64x96, 96, 3, 3, 3, 216)

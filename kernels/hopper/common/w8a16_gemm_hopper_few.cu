@@ -277,15 +277,7 @@ template <class S> DEVICE void run(const Args &args)
 
 #define W8A16_HOPPER_FEW(tile, rows, wide, groups, split, makers)                                                   \
     using Shape_##tile = Shape<rows, wide, groups, split, makers, STAGES_##tile>;                                   \
-    static_assert(Shape_##tile::THREADS == KPK_BLOCK_w8a16_gemm_hopper_##tile, "the description gives this block"); \
-    static_assert(Shape_##tile::BYTES == KPK_SMEM_w8a16_gemm_hopper_##tile, "the description gives this size");     \
-    extern "C" __global__ void __launch_bounds__(Shape_##tile::THREADS, 1)                                          \
-        w8a16_gemm_hopper_##tile(const __grid_constant__ tensor_map weights,                                        \
-                                 const __grid_constant__ tensor_map a, const float *__restrict__ bs,                \
-                                 bf16 *__restrict__ C, u32 M, u32 N, u32 K, u32 ldc)                                \
-    {                                                                                                               \
-        run<Shape_##tile>({&weights, &a, bs, C, M, N, K, ldc});                                                     \
-    }
+    W8A16_HOPPER_ENTRY(tile, )
 
 W8A16_HOPPER_FEW(16x16, 16, 1, 1, 8, 1)
 W8A16_HOPPER_FEW(16x64, 16, 2, 2, 8, 2)

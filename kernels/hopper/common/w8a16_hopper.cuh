@@ -297,4 +297,16 @@ DEVICE void write_rows(const Args &args, Place at, const bf16 *out, u32 thread, 
     }
 }
 
+// The entry of a tile whose Shape_##tile stands before it; attributes: its cluster, or nothing.
+#define W8A16_HOPPER_ENTRY(tile, attributes)                                                                        \
+    static_assert(Shape_##tile::THREADS == KPK_BLOCK_w8a16_gemm_hopper_##tile, "the description gives this block"); \
+    static_assert(Shape_##tile::BYTES == KPK_SMEM_w8a16_gemm_hopper_##tile, "the description gives this size");     \
+    extern "C" __global__ void attributes __launch_bounds__(Shape_##tile::THREADS, 1)                               \
+        w8a16_gemm_hopper_##tile(const __grid_constant__ tensor_map weights,                                        \
+                                 const __grid_constant__ tensor_map a, const float *__restrict__ bs,                \
+                                 bf16 *__restrict__ C, u32 M, u32 N, u32 K, u32 ldc)                                \
+    {                                                                                                               \
+        run<Shape_##tile>({&weights, &a, bs, C, M, N, K, ldc});                                                     \
+    }
+
 #endif
