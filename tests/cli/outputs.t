@@ -100,12 +100,7 @@ def _():
         with Mounted(f"{folder}/out", "size=64k") as mounted:
             for name in commands:
                 write(f"{folder}/out/{name}", "")
-            with open(f"{folder}/out/filler", "wb", buffering=0) as file:
-                try:
-                    while file.write(b"x" * 4096):
-                        pass
-                except OSError:
-                    pass
+            mounted.fill()
             for name, words in commands.items():
                 for way, said in (("rw", "No space left on device"), ("ro", "Read-only file system")):
                     mounted.remount(way)

@@ -187,17 +187,11 @@ def _():
 def _():
     with Folder() as folder:
         tiny(folder)
-        with Mounted(f"{folder}/out", "size=64k"):
+        with Mounted(f"{folder}/out", "size=64k") as mounted:
             same(build(folder).status, 0)
             old = read(f"{folder}/out/tiny.kpk")
             tiny(folder, module("m", '"plain", "stack"'))
-            filler = f"{folder}/out/filler"
-            with open(filler, "wb", buffering=0) as file:
-                try:
-                    while file.write(b"x" * 4096):
-                        pass
-                except OSError:
-                    pass
+            filler = mounted.fill()
             result = build(folder)
             same(result.status, 1, result)
             check("No space left on device" in result.err and "tiny.kpk" in result.err, result)

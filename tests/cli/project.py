@@ -149,6 +149,17 @@ class Mounted:
     def remount(self, options):
         subprocess.run(["mount", "-o", f"remount,{options}", self.folder], check=True)
 
+    def fill(self):
+        """Leaves no byte; returns the path of the file that takes them."""
+        filler = os.path.join(self.folder, "filler")
+        with open(filler, "wb", buffering=0) as file:
+            try:
+                while file.write(b"x" * 4096):
+                    pass
+            except OSError:
+                return filler
+        raise AssertionError("a full file system took more")
+
     def __exit__(self, *_):
         subprocess.run(["umount", self.folder], check=True)
 

@@ -287,12 +287,7 @@ def _():
         with Mounted(f"{folder}/out", "size=256k") as mounted:
             same(report(folder, one, output="out/r.html").status, 0)
             old = read(f"{folder}/out/r.html")
-            with open(f"{folder}/out/filler", "wb", buffering=0) as file:
-                try:
-                    while file.write(b"x" * 4096):
-                        pass
-                except OSError:
-                    pass
+            mounted.fill()
             result = report(folder, one, two, output="out/r.html")
             same((result.status, result.out), (1, ""))
             check("No space left on device" in result.err and "r.html" in result.err, result)

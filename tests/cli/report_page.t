@@ -49,6 +49,17 @@ def quiet(path):
     same((browser.complaints, browser.requests), ([], ["file://" + path]))
 
 
+def shows_everywhere(path):
+    """Every size, light and dark: nothing runs off the page, and all text stands out."""
+    for width, height in SIZES:
+        for dark in (False, True):
+            browser.open(path, width, height, dark, mobile=width < 500)
+            quiet(path)
+            same(browser.value("document.documentElement.scrollWidth"), width)
+            worst, text, _ = browser.value(CONTRAST)
+            check(worst >= 4.5, dark, worst, text)
+
+
 def write_report(folder, *images):
     result = kpack("report", "-o", "r.html", *images, cwd=folder)
     same(result.status, 0, result)
@@ -138,13 +149,7 @@ def _():
         for name, parts in (("a.kpk", ("one.kpk", "two.kpk")), ("b.kpk", ("new.kpk", "else.kpk"))):
             same(kpack("bundle", "-o", name, *parts, cwd=folder).status, 0)
         path = write_report(folder, "a.kpk", "b.kpk")
-        for width, height in SIZES:
-            for dark in (False, True):
-                browser.open(path, width, height, dark, mobile=width < 500)
-                quiet(path)
-                same(browser.value("document.documentElement.scrollWidth"), width)
-                worst, text, _ = browser.value(CONTRAST)
-                check(worst >= 4.5, dark, worst, text)
+        shows_everywhere(path)
         browser.open(path)
         same(browser.value("document.querySelector('nav a[href=\"#diff\"]').textContent"), "Differences")
         tools = ".tools[data-of=diff-table]"
@@ -279,13 +284,7 @@ def _():
         raise Skip("no images in out/: make images")
     with Folder() as folder:
         path = write_report(folder, *images)
-        for width, height in SIZES:
-            for dark in (False, True):
-                browser.open(path, width, height, dark, mobile=width < 500)
-                quiet(path)
-                same(browser.value("document.documentElement.scrollWidth"), width)
-                worst, text, _ = browser.value(CONTRAST)
-                check(worst >= 4.5, dark, worst, text)
+        shows_everywhere(path)
 
 
 def main():
